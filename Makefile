@@ -1,0 +1,40 @@
+# `make demo` and `make test` need Python 3.10 or newer and nothing else.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint types benchmarks clean
+
+demo: $(VENV)/.demo
+	$(BIN)/evalkit explain --tp 40 --fp 10 --fn 10 --tn 40
+
+test: $(VENV)/.dev lint types
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+benchmarks: $(VENV)/.dev
+	$(BIN)/python experiments/benchmarks/binary.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp per kind of installation: repeated calls install nothing.
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing lightning-evalkit into $(VENV) (a few minutes the first time) ..."
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing lightning-evalkit with its development tools into $(VENV) (a few minutes the first time) ..."
+	$(INSTALL) --editable ".[dev]"
+	@touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

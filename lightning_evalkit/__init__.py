@@ -1,0 +1,7 @@
+"""lightning_evalkit: classification metrics for PyTorch Lightning whose numbers can be trusted."""
+
+from lightning_evalkit.counts import Counts
+from lightning_evalkit.evaluation import BinaryEvaluation
+
+__all__ = ["BinaryEvaluation", "Counts"]
+__version__ = "0.1.0"

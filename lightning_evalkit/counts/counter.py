@@ -1,0 +1,47 @@
+"""What a counter promises the state: batches become two flat tensors that add up, and those can be read again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.counts.counts import Counts
+    from lightning_evalkit.inputs import Declaration
+
+
+class Totals(NamedTuple):
+    """Sums over batches: exact integers, and sums of reals beside them where there are weights."""
+
+    integers: Tensor
+    reals: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What happened besides counting, as Python integers."""
+
+    updates: int
+    ignored: int
+    invalid: int
+    guessed_logits: int
+    guessed_otherwise: int
+
+
+class Counter(Protocol):
+    """Turns batches of one declaration into totals (width integers, real_width reals), and totals into counts."""
+
+    task: Declaration
+    width: int
+    real_width: int
+
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None) -> Totals:
+        """The totals of one batch. Raises for bad values on the CPU; elsewhere they are counted as invalid."""
+
+    def counts(self, totals: Totals) -> Counts:
+        """The counts in these totals, weighted where declared so."""
+
+    def ledger(self, totals: Totals) -> Ledger:
+        """The bookkeeping in these totals (reads from the device)."""

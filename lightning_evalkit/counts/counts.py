@@ -1,0 +1,121 @@
+"""The four numbers everything else is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Python numbers stay exact; tensors may have any shape (thresholds, classes, samples).
+Number = Tensor | int | float | Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """True and false positives and negatives, by name, as scalars or as tensors of one shape.
+
+    >>> Counts(tp=40, fp=10, fn=10, tn=40) + Counts(tp=1, fp=0, fn=0, tn=0)
+    Counts(tp=41, fp=10, fn=10, tn=40)
+    """
+
+    tp: Any
+    fp: Any
+    fn: Any
+    tn: Any
+
+    @classmethod
+    def empty(cls, *shape: int) -> Counts:
+        """No samples: the neutral element of ``+`` (a scalar, or zeros of a shape)."""
+        nothing = torch.zeros(shape, dtype=torch.int64) if shape else 0
+        return cls(nothing, nothing, nothing, nothing)
+
+    @property
+    def positives(self) -> Any:
+        """Samples whose target is positive (the support): tp + fn."""
+        return self.tp + self.fn
+
+    @property
+    def support(self) -> Any:
+        """The usual name of ``positives``."""
+        return self.positives
+
+    @property
+    def negatives(self) -> Any:
+        """Samples whose target is negative: tn + fp."""
+        return self.tn + self.fp
+
+    @property
+    def predicted_positives(self) -> Any:
+        """Samples predicted positive: tp + fp."""
+        return self.tp + self.fp
+
+    @property
+    def predicted_negatives(self) -> Any:
+        """Samples predicted negative: tn + fn."""
+        return self.tn + self.fn
+
+    @property
+    def errors(self) -> Any:
+        """Samples predicted wrongly: fp + fn."""
+        return self.fp + self.fn
+
+    @property
+    def total(self) -> Any:
+        """All samples: tp + fp + fn + tn."""
+        return self.tp + self.fp + self.fn + self.tn
+
+    @property
+    def prevalence(self) -> Any:
+        """The share of positives among all samples; NaN where there is none."""
+        if isinstance(self.tp, Tensor):
+            return self.positives / self.total
+        return self.positives / self.total if self.total else float("nan")
+
+    def __add__(self, other: Counts) -> Counts:
+        if not isinstance(other, Counts):
+            return NotImplemented
+        return Counts(*(a + b for a, b in zip(self.cells, other.cells, strict=True)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Counts):
+            return NotImplemented
+        pairs = zip(self.cells, other.cells, strict=True)
+        return all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in pairs)
+
+    __hash__ = None  # type: ignore[assignment]  # holds tensors
+
+    @property
+    def cells(self) -> tuple[Any, Any, Any, Any]:
+        """The fields in the order in which they are written: tp, fp, fn, tn."""
+        return self.tp, self.fp, self.fn, self.tn
+
+    def swapped(self) -> Counts:
+        """The same samples with the other class called positive."""
+        return Counts(tp=self.tn, fp=self.fn, fn=self.fp, tn=self.tp)
+
+    def exact(self) -> Counts:
+        """The same counts as Python integers (or floats, where weighted), for decisions that must not round."""
+        return Counts(*(c.tolist() if isinstance(c, Tensor) else c for c in self.cells))
+
+    def real(self) -> Counts:
+        """The same counts as real tensors, in which products of counts do not overflow."""
+        return Counts(*(_real(c) for c in self.cells))
+
+    def __repr__(self) -> str:
+        names = ("tp", "fp", "fn", "tn")
+        values = (c.tolist() if isinstance(c, Tensor) else c for c in self.cells)
+        return f"Counts({', '.join(f'{n}={v}' for n, v in zip(names, values, strict=True))})"
+
+
+def _real(count: Any) -> Tensor:
+    if not isinstance(count, Tensor):
+        return torch.tensor(float(count), dtype=torch.float64)
+    return count.to(real_dtype(count.device))
+
+
+def real_dtype(device: torch.device) -> torch.dtype:
+    """float64, except on Apple's GPUs, which do not have it."""
+    return torch.float32 if device.type == "mps" else torch.float64

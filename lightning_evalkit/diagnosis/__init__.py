@@ -1,0 +1,6 @@
+"""Counts, statistics and projections into findings: why numbers are equal, and when they are not."""
+
+from lightning_evalkit.diagnosis.comparison import explain, why_undefined
+from lightning_evalkit.diagnosis.finding import Finding, Table
+
+__all__ = ["Finding", "Table", "explain", "why_undefined"]

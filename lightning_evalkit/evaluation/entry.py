@@ -1,0 +1,126 @@
+"""One reported number of an evaluation: a view of the shared tally, with no state of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torchmetrics import Metric
+from torchmetrics.utilities import rank_zero_warn
+from torchmetrics.utilities.plot import plot_single_or_multi_val
+
+from lightning_evalkit.counts import Counts
+from lightning_evalkit.diagnosis import why_undefined
+from lightning_evalkit.errors import InputError, UndefinedWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+    from torch import Tensor
+
+    from lightning_evalkit.state import Tally
+    from lightning_evalkit.statistics import Statistic
+
+
+class Entry(Metric):
+    """A statistic at one place of the tally's counts; Lightning may log it like any metric."""
+
+    full_state_update = False
+    is_differentiable = False
+
+    def __init__(self, name: str, tally: Tally, statistic: Statistic, place: int, zero_division: float) -> None:
+        super().__init__(compute_with_cache=False)
+        self.name, self.tally, self.statistic = name, tally, statistic
+        self.place, self.zero_division = place, zero_division
+
+    def selected(self, counts: Counts) -> Counts:
+        """The counts this entry reads, of all that the tally keeps."""
+        return Counts(*(cell.select(-1, self.place) for cell in counts.cells))
+
+    def value_of(self, counts: Counts) -> Tensor:
+        """The value for these counts of the tally."""
+        return self.statistic(self.selected(counts)).value(self.zero_division).float()
+
+    def compute(self) -> Tensor:
+        """The value over all ranks; the first entry that is computed joins them for all."""
+        counts = self.tally.counter.counts(self.tally.compute())
+        value = self.value_of(counts)
+        self.warn_if_undefined(value, counts)
+        return value
+
+    def warn_if_undefined(self, value: Tensor, counts: Counts) -> None:
+        """Say once per evaluation why a value is NaN."""
+        if not getattr(self.tally, "warned_undefined", False) and bool(value.isnan()):
+            self.tally.warned_undefined = True
+            rank_zero_warn(
+                f"{self.name} is NaN: {self.statistic.formula} {why_undefined(self.selected(counts).exact())}. "
+                "EarlyStopping with check_finite=True stops on it; zero_division=0.0 reports 0 instead, as "
+                "torchmetrics does. (Said once per evaluation.)",
+                UndefinedWarning,
+            )
+
+    def update(self, *_: Any, **__: Any) -> None:
+        """Refused: the evaluation counts once for all its entries."""
+        raise InputError(
+            f"{self.name!r} is one entry of an evaluation, and all entries share one state: call update (or forward) on "
+            "the evaluation, and keep it an attribute of its own instead of putting it into a MetricCollection."
+        )
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused, as ``update``."""
+        self.update(*args, **kwargs)
+
+    def reset(self) -> None:
+        """Reset the shared state: Lightning resets every logged entry at the end of an epoch."""
+        self._forward_cache = None
+        self.tally.reset()
+
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        return compute  # the tally caches and joins ranks
+
+    def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., Any]:
+        return update
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "", recurse: bool = True) -> Entry:
+        self.tally._apply(fn)
+        return self
+
+    def set_dtype(self, dst_type: str | torch.dtype) -> Entry:
+        """Nothing changes: there is no state to cast."""
+        return self
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tally is."""
+        return self.tally.device
+
+    @property
+    def update_count(self) -> int:
+        """The number of updates of the evaluation."""
+        return self.tally.update_count
+
+    @property
+    def update_called(self) -> bool:
+        """Whether the evaluation was updated."""
+        return self.tally.update_called
+
+    @property
+    def higher_is_better(self) -> bool | None:  # type: ignore[override]
+        """As the statistics table says."""
+        return self.statistic.higher_is_better
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw one value or several with torchmetrics' own plot."""
+        low, high = self.statistic.bounds
+        return plot_single_or_multi_val(
+            self.compute() if val is None else val,
+            ax=ax,
+            higher_is_better=self.higher_is_better,
+            name=self.name,
+            lower_bound=low,
+            upper_bound=high if high < float("inf") else None,
+        )
+
+    def extra_repr(self) -> str:
+        """What is reported."""
+        return self.name

@@ -1,0 +1,43 @@
+"""Single metrics: state and statistic in one ``torchmetrics.Metric``."""
+
+from lightning_evalkit.metrics.binary import (
+    BinaryAccuracy,
+    BinaryBalancedAccuracy,
+    BinaryCohenKappa,
+    BinaryConfusionMatrix,
+    BinaryF1Score,
+    BinaryFBetaScore,
+    BinaryFowlkesMallows,
+    BinaryGeometricMean,
+    BinaryHammingDistance,
+    BinaryInformedness,
+    BinaryJaccardIndex,
+    BinaryMarkedness,
+    BinaryMatthewsCorrCoef,
+    BinaryNegativePredictiveValue,
+    BinaryPrecision,
+    BinaryRecall,
+    BinarySpecificity,
+    BinaryStatScores,
+)
+
+__all__ = [
+    "BinaryAccuracy",
+    "BinaryBalancedAccuracy",
+    "BinaryCohenKappa",
+    "BinaryConfusionMatrix",
+    "BinaryF1Score",
+    "BinaryFBetaScore",
+    "BinaryFowlkesMallows",
+    "BinaryGeometricMean",
+    "BinaryHammingDistance",
+    "BinaryInformedness",
+    "BinaryJaccardIndex",
+    "BinaryMarkedness",
+    "BinaryMatthewsCorrCoef",
+    "BinaryNegativePredictiveValue",
+    "BinaryPrecision",
+    "BinaryRecall",
+    "BinarySpecificity",
+    "BinaryStatScores",
+]

@@ -1,0 +1,51 @@
+"""A table of names that refuses doubles and knows the nearest name to a wrong one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from lightning_evalkit.errors import DeclarationError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Entry = TypeVar("Entry")
+
+
+class Registry(Generic[Entry]):
+    """Names of one kind of thing, in the order they were added; every other part reads this table.
+
+    >>> colours = Registry[int]("colour")
+    >>> colours.add("red", 1, also=["scarlet"])
+    >>> colours["red"]
+    1
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._entries: dict[str, Entry] = {}
+        self._synonyms: dict[str, str] = {}
+
+    def add(self, name: str, entry: Entry, also: tuple[str, ...] | list[str] = ()) -> None:
+        """Add an entry; ``also`` are words that are not names here but lead to this one in an error."""
+        if name in self._entries:
+            raise DeclarationError(f"the {self.kind} {name!r} exists already; choose another name.")
+        self._entries[name] = entry
+        self._synonyms.update(dict.fromkeys(also, name))
+
+    def __getitem__(self, name: str) -> Entry:
+        if name in self._entries:
+            return self._entries[name]
+        word = name.lower().replace(" ", "_").replace("-", "_")
+        if word in self._synonyms:
+            raise DeclarationError(f"the {self.kind} {name!r} is called {self._synonyms[word]!r} here.")
+        raise DeclarationError(f"there is no {self.kind} {name!r}: {nearest(word, self._entries)}")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)

@@ -1,0 +1,5 @@
+"""Counts into one tensor kept on the device, and its sum over ranks in one all-reduce."""
+
+from lightning_evalkit.state.tally import Tally
+
+__all__ = ["Tally"]

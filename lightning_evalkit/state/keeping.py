@@ -1,0 +1,118 @@
+"""How totals are kept between updates: added up in place, or row by row where every sample has its own result.
+
+Both work on the attributes of a metric under the names that torchmetrics knows, so that a stock MetricCollection can
+share them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torchmetrics.utilities.distributed import gather_all_tensors
+
+from lightning_evalkit.counts import Counter, Totals, real_dtype
+from lightning_evalkit.state.synchronise import summed_over_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    Gather = Callable[..., list[Tensor]] | None
+    States = dict[str, Any]
+
+
+class Keeping(Protocol):
+    """A monoid in the attributes of a metric."""
+
+    reduction: str
+
+    def empty(self, device: torch.device) -> States:
+        """No samples, by state name."""
+
+    def read(self, states: States) -> Totals:
+        """What was added so far."""
+
+    def write(self, states: States, totals: Totals | None) -> None:
+        """Replace what is there; None is nothing."""
+
+    def add(self, states: States, totals: Totals) -> None:
+        """Add the totals of a batch."""
+
+    def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
+        """Join the totals of all ranks."""
+
+
+class _Named:
+    def __init__(self, counter: Counter) -> None:
+        # The declaration is part of the names: a stock MetricCollection merges metrics whose states have equal names
+        # and, after the first batch, equal values. Unequal declarations can so never be merged, equal ones can.
+        self.integers, self.reals = f"integers_{counter.task.key}", f"reals_{counter.task.key}"
+        self.counter = counter
+        self.names = (self.integers, self.reals) if counter.task.weighted else (self.integers,)
+
+
+class Sums(_Named):
+    """One tensor of sums, changed in place: a compiled step keeps its graph and every reference its meaning."""
+
+    reduction = "sum"
+
+    def empty(self, device: torch.device) -> States:
+        """Zeros."""
+        integers = torch.zeros(self.counter.width, dtype=torch.int64, device=device)
+        reals = torch.zeros(self.counter.real_width, dtype=real_dtype(device), device=device)
+        return dict(zip(self.names, (integers, reals), strict=False))
+
+    def read(self, states: States) -> Totals:
+        """The tensors themselves."""
+        return Totals(states[self.integers], states.get(self.reals))
+
+    def write(self, states: States, totals: Totals | None) -> None:
+        """Copy into the tensors."""
+        for name, total in zip(self.names, totals or (None, None), strict=False):
+            states[name].zero_() if total is None else states[name].copy_(total)
+
+    def add(self, states: States, totals: Totals) -> None:
+        """Add to the tensors."""
+        states[self.integers].add_(totals.integers)
+        if totals.reals is not None:
+            states[self.reals].add_(totals.reals)
+
+    def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
+        """One all-reduce."""
+        return summed_over_ranks(totals, group, gather)
+
+
+class Rows(_Named):
+    """A list of (N, width) tensors; ranks may hold different numbers of rows, or none."""
+
+    reduction = "cat"
+
+    def empty(self, device: torch.device) -> States:
+        """Empty lists."""
+        return {name: [] for name in self.names}
+
+    def read(self, states: States) -> Totals:
+        """All rows below each other."""
+        device = states.get("_device", torch.device("cpu"))  # of the metric whose attributes these are
+        widths, kinds = (self.counter.width, self.counter.real_width), (torch.int64, real_dtype(device))
+        none = (torch.zeros((0, width), dtype=kind, device=device) for width, kind in zip(widths, kinds, strict=True))
+        return Totals(*(torch.cat((*states[name], row)) for name, row in zip(self.names, none, strict=False)))
+
+    def write(self, states: States, totals: Totals | None) -> None:
+        """Replace the rows."""
+        for name in self.names:
+            states[name].clear()
+        if totals is not None:
+            self.add(states, totals)
+
+    def add(self, states: States, totals: Totals) -> None:
+        """Keep the rows of a batch."""
+        for name, total in zip(self.names, totals, strict=False):
+            states[name].append(total)
+
+    def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
+        """A gather of rows, in the order of ranks."""
+        gather = gather or gather_all_tensors
+        return Totals(*(None if rows is None else torch.cat(gather(rows, group)) for rows in totals))

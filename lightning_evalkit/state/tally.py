@@ -1,0 +1,288 @@
+"""The state of a declaration: batches are added to it on the device, and ranks are joined once.
+
+What torchmetrics' base class does with any state is done here for this one: a failed update changes nothing, a
+compiled update needs one graph, casts do not touch it, and a checkpoint holds it once.
+"""
+
+from __future__ import annotations
+
+import functools
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torchmetrics import Metric
+from torchmetrics.utilities import rank_zero_warn
+from torchmetrics.utilities.exceptions import TorchMetricsUserError
+
+from lightning_evalkit.counts import Counter, Counts, Ledger, Totals, real_dtype
+from lightning_evalkit.errors import InputError, MixedReadingWarning
+from lightning_evalkit.state import checkpoint
+from lightning_evalkit.state.keeping import Keeping, Rows, Sums
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+
+class Tally(Metric):
+    """Counts of one declaration; ``compute`` gives their ``Totals`` over all ranks.
+
+    A metric on top of it overrides ``value_of``, nothing else.
+    """
+
+    is_differentiable = False
+    full_state_update = False
+
+    def __init__(self, counter: Counter, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.counter = counter
+        self.keeping: Keeping = (Rows if counter.task.samplewise else Sums)(counter)
+        self._local: Totals | None = None
+        with torch.inference_mode(False):  # a state born in inference mode could not be changed outside of it
+            for name, default in self.keeping.empty(self._device).items():
+                self.add_state(name, default, dist_reduce_fx=self.keeping.reduction)
+
+    @property
+    def totals(self) -> Totals:
+        """The state (this rank's, or all ranks' between ``sync`` and ``unsync``)."""
+        return self.keeping.read(self.__dict__)
+
+    @property
+    def counts(self) -> Counts:
+        """The counts over all ranks; readable also when ``compute`` raises because of invalid samples."""
+        return self.counter.counts(self._joined()[0])
+
+    def value_of(self, totals: Totals) -> Any:
+        """What is computed from totals."""
+        return totals
+
+    # ---- adding
+
+    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+        """Count a batch. If it raises, nothing of the batch was counted."""
+        if preds.device != self._device:
+            raise InputError(
+                f"expected tensors on {self._device}, where the metric is, got {preds.device}: "
+                f"call .to({str(preds.device)!r}) on the metric, or make it an attribute of the LightningModule."
+            )
+        self.keeping.add(self.__dict__, self.counter.count(preds, target, sample_weight))
+
+    def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
+        """Stock bookkeeping after success instead of before, and none that changes while a graph is traced."""
+
+        @functools.wraps(update)
+        def wrapped(*args: Any, **kwargs: Any) -> None:
+            if self._is_synced:
+                raise TorchMetricsUserError("The Metric is synced: call unsync() before update().")
+            if torch.is_grad_enabled():
+                with torch.no_grad():
+                    update(*args, **kwargs)
+            else:
+                update(*args, **kwargs)
+            self.__dict__["_computed"] = None
+
+        return wrapped
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Count a batch and give the value of this batch alone."""
+        self._forward_cache = self.value_of(self.batch_totals(*args, **kwargs))
+        return self._forward_cache
+
+    def batch_totals(self, *args: Any, **kwargs: Any) -> Totals:
+        """Count a batch and give the totals of this batch alone (over all ranks with ``dist_sync_on_step``)."""
+        before = _cloned(self.totals)
+        self.keeping.write(self.__dict__, None)
+        try:
+            self.update(*args, **kwargs)
+            return self._over_ranks(self.dist_sync_on_step)
+        finally:
+            batch = _cloned(self.totals)
+            self.keeping.write(self.__dict__, before)
+            self.keeping.add(self.__dict__, batch)
+
+    # ---- reading
+
+    def compute(self) -> Any:
+        """The value over all ranks."""
+        totals, ledger = self._joined()
+        if ledger.invalid:
+            raise InputError(
+                f"{ledger.invalid} samples counted by {type(self).__name__} were not what was declared "
+                f"({self.counter.task}): NaN scores, values or targets out of range. They are in no count; .counts has "
+                "the others. Move a batch to the CPU and update there to see which, or call reset() to start again."
+            )
+        return self.value_of(totals)
+
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        """Nothing around it: ``compute`` joins ranks itself, without touching this rank's state."""
+        return compute
+
+    def _joined(self) -> tuple[Totals, Ledger]:
+        """The totals over all ranks and what they report, joined once between two updates (the stock cache)."""
+        if self._computed is not None:
+            joined: tuple[Totals, Ledger] = self._computed
+            return joined
+        totals = self._over_ranks(self.sync_on_compute)
+        ledger = self.counter.ledger(totals)
+        self._warn(ledger)
+        if self.compute_with_cache:
+            self._computed = (totals, ledger)
+        return totals, ledger
+
+    def _over_ranks(self, should_sync: bool) -> Totals:
+        if should_sync and not self._is_synced and self.distributed_available_fn():
+            return self.keeping.over_ranks(self.totals, self.process_group, self.dist_sync_fn)
+        return _cloned(self.totals)
+
+    def _warn(self, ledger: Ledger) -> None:
+        name = type(self).__name__
+        if ledger.guessed_logits and ledger.guessed_otherwise:
+            rank_zero_warn(
+                f"{name} guessed that scores are logits in {ledger.guessed_logits} batches and that they are not in "
+                f"{ledger.guessed_otherwise}, so they were cut at different places: declare inputs='logits' or "
+                "inputs='probabilities'.",
+                MixedReadingWarning,
+            )
+        if not ledger.updates:
+            rank_zero_warn(
+                f"The ``compute`` method of {name} was called before its ``update`` on any rank: nothing was counted.",
+                UserWarning,
+            )
+
+    @property
+    def update_count(self) -> int:
+        """The number of updates since the last reset, compiled ones included (read from the device)."""
+        return self.counter.ledger(self.totals).updates
+
+    @property
+    def update_called(self) -> bool:
+        """Whether there was an update since the last reset."""
+        return self.update_count > 0
+
+    # ---- joining ranks by hand
+
+    def sync(
+        self,
+        dist_sync_fn: Callable[..., list[Tensor]] | None = None,
+        process_group: Any = None,
+        should_sync: bool = True,
+        distributed_available: Callable[[], bool] | None = None,
+    ) -> None:
+        """Make the state that of all ranks, by one collective, until ``unsync``."""
+        if self._is_synced and should_sync:
+            raise TorchMetricsUserError("The Metric has already been synced.")
+        available = distributed_available or self.distributed_available_fn
+        if should_sync and available():
+            group, gather = process_group or self.process_group, dist_sync_fn or self.dist_sync_fn
+            joined = self.keeping.over_ranks(self.totals, group, gather)
+            self._local, self._is_synced = _cloned(self.totals), True
+            self.keeping.write(self.__dict__, joined)
+
+    def unsync(self, should_unsync: bool = True) -> None:
+        """Make the state this rank's again."""
+        if not should_unsync:
+            return
+        if self._local is None:
+            raise TorchMetricsUserError("The Metric has already been un-synced.")
+        self.keeping.write(self.__dict__, self._local)
+        self._local, self._is_synced = None, False
+
+    # ---- the monoid
+
+    def reset(self) -> None:
+        """Back to no samples."""
+        self.keeping.write(self.__dict__, None)
+        self._forget()
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add the counts of another metric of the same declaration, or its ``metric_state``."""
+        if isinstance(incoming_state, Tally):
+            if incoming_state.counter.task != self.counter.task:
+                raise InputError(
+                    f"expected a state of {self.counter.task}, got one of {incoming_state.counter.task}: "
+                    "only counts of one declaration can be merged."
+                )
+            incoming = incoming_state.totals
+        elif isinstance(incoming_state, dict) and incoming_state.keys() == self._defaults.keys():
+            incoming = self.keeping.read(incoming_state)
+        else:
+            raise InputError(
+                "expected a metric of this package or the metric_state of one with this declaration, "
+                f"got {type(incoming_state).__name__}."
+            )
+        self.keeping.add(self.__dict__, _cloned(incoming, self._device))
+        self._computed = None
+
+    def clone(self) -> Tally:
+        """A copy with a state of its own."""
+        with torch.inference_mode(False):
+            return deepcopy(self)
+
+    def load_totals(self, totals: Totals | None) -> None:
+        """Go on from saved totals; from the present state if there are none."""
+        if totals is not None:
+            self.keeping.write(self.__dict__, _cloned(totals, self._device))
+            self._forget()
+
+    def _forget(self) -> None:
+        self._forward_cache = self._computed = self._local = None
+        self._is_synced = False
+
+    # ---- moving and saving
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = "", recurse: bool = True) -> Tally:
+        """Follow a move to another device, never a cast: counts are exact whatever the model's precision."""
+        device = fn(torch.empty(0, dtype=torch.int64, device=self._device)).device
+        if device != self._device:
+            with torch.inference_mode(False):
+                totals = _cloned(self.totals, device)
+                self._defaults.update(self.keeping.empty(device))
+                self.__dict__.update(self.keeping.empty(device))
+                self.keeping.write(self.__dict__, totals)
+            self._device = device
+            self._computed = self._forward_cache = None
+        return self
+
+    def set_dtype(self, dst_type: str | torch.dtype) -> Tally:
+        """Nothing changes: counts are int64 and weighted sums float64, whatever the model's precision."""
+        return self
+
+    def state_dict(  # type: ignore[override]
+        self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """The state, if ``persistent``, under stable names and with its declaration."""
+        entries: dict[str, Any] = torch.nn.Module.state_dict(
+            self, destination=destination, prefix=prefix, keep_vars=keep_vars
+        )
+        if any(self._persistent.values()):
+            saved = checkpoint.saved(self.totals, self.counter.task)
+            entries.update({prefix + name: entry for name, entry in saved.items()})
+        return entries
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        try:
+            self.load_totals(checkpoint.taken(state_dict, prefix, self.counter.task))
+        except InputError as refused:
+            error_msgs.append(str(refused))
+        torch.nn.Module._load_from_state_dict(
+            self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+def _cloned(totals: Totals, device: torch.device | None = None) -> Totals:
+    """A copy, on another device in the precision which that has."""
+    integers, reals = totals
+    if reals is not None:
+        reals = reals.to(device or reals.device, real_dtype(device or reals.device), copy=True)
+    return Totals(integers.to(device or integers.device, copy=True), reals)

@@ -1,0 +1,87 @@
+"""Undivided fractions: what a statistic returns, and the one place that decides what 0/0 is.
+
+A statistic says "tp of tp + fp" and stops. Value, interval, undefinedness and explanation each read part and whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Term:
+    """``scale`` times part / whole, or times its root (with the sign of the part)."""
+
+    part: Any
+    whole: Any
+    root: bool = False
+    scale: Fraction = Fraction(1)
+
+    def divided(self, zero_division: float) -> Tensor:
+        """The quotient as a real tensor. Nothing of nothing is ``zero_division``; something of nothing is infinite."""
+        part, whole = _real(self.part), _real(self.whole)
+        quotient = part / whole
+        if self.root:
+            quotient = quotient.sign() * quotient.abs().sqrt()
+        return torch.where(self.undefined(), zero_division, quotient) * float(self.scale)
+
+    def undefined(self) -> Tensor:
+        """Where this is 0/0."""
+        return (_real(self.part) == 0) & (_real(self.whole) == 0)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A sum of terms and a constant, made by ``ratio`` and ``root`` and by +, - and / with numbers."""
+
+    terms: tuple[Term, ...]
+    constant: Fraction = Fraction(0)
+
+    def value(self, zero_division: float = float("nan")) -> Tensor:
+        """The number, with 0/0 of each term decided by ``zero_division``.
+
+        >>> ratio(3, 4).value()
+        tensor(0.7500, dtype=torch.float64)
+        """
+        total = sum((term.divided(zero_division) for term in self.terms), start=torch.zeros(()))
+        return total + float(self.constant) if self.constant else total
+
+    def undefined(self) -> Tensor:
+        """Where any term is 0/0, so that the whole has no value of its own."""
+        return torch.stack(torch.broadcast_tensors(*(term.undefined() for term in self.terms))).any(0)
+
+    def exact(self) -> Fraction | None:
+        """The exact value from Python integers; None where it is undefined, infinite or a root."""
+        if any(term.root or term.whole == 0 for term in self.terms):
+            return None
+        terms = (term.scale * Fraction(term.part) / Fraction(term.whole) for term in self.terms)
+        return sum(terms, start=self.constant)
+
+    def __add__(self, other: Quantity) -> Quantity:
+        return Quantity(self.terms + other.terms, self.constant + other.constant)
+
+    def __sub__(self, number: int) -> Quantity:
+        return replace(self, constant=self.constant - number)
+
+    def __truediv__(self, number: int) -> Quantity:
+        terms = tuple(replace(term, scale=term.scale / number) for term in self.terms)
+        return Quantity(terms, self.constant / number)
+
+
+def ratio(part: Any, whole: Any) -> Quantity:
+    """Part of whole, undivided."""
+    return Quantity((Term(part, whole),))
+
+
+def root(part: Any, whole: Any) -> Quantity:
+    """The square root of part / whole, with the sign of the part, undivided."""
+    return Quantity((Term(part, whole, root=True),))
+
+
+def _real(number: Any) -> Tensor:
+    return number if isinstance(number, Tensor) else torch.tensor(float(number), dtype=torch.float64)

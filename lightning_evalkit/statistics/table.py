@@ -1,0 +1,73 @@
+"""The table of statistics. A new one is a function of counts with its description; everything else reads this table."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from lightning_evalkit.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lightning_evalkit.counts import Counts
+    from lightning_evalkit.statistics.quantity import Quantity
+
+STATISTICS: Registry[Statistic] = Registry("statistic")
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A function of counts, with what a reader, a plot, an interval and an explanation need to know about it."""
+
+    name: str
+    definition: Callable[[Counts], Quantity] = field(repr=False, compare=False)
+    symbol: str
+    formula: str
+    bounds: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool | None = True
+    proportion: bool = False
+    """Whether it is the share of a number of samples among others, so that binomial intervals hold."""
+    ignores: tuple[str, ...] = ()
+    """The cells it does not look at."""
+
+    def __call__(self, counts: Counts) -> Quantity:
+        """The statistic of these counts, undivided; Python numbers stay exact, tensors become real."""
+        return self.definition(counts.real() if isinstance(counts.tp, Tensor) else counts)
+
+    def __reduce__(self) -> tuple[Callable[[str], Statistic], tuple[str]]:
+        return find, (self.name,)  # a copy in another process is the entry of that process's table
+
+
+def statistic(name: str, *, symbol: str, also: tuple[str, ...] = (), **described: Any) -> Callable[..., Statistic]:
+    """Add the decorated function of ``Counts`` to the table; its docstring is the formula in words."""
+
+    def add(definition: Callable[[Counts], Quantity]) -> Statistic:
+        formula = (definition.__doc__ or "").strip()
+        entry = Statistic(name, definition, symbol=symbol, formula=formula, **described)
+        STATISTICS.add(name, entry, also)
+        return entry
+
+    return add
+
+
+_F_BETA = re.compile(r"f(\d+(\.\d+)?(e-?\d+)?)")
+
+
+def find(name: str) -> Statistic:
+    """The statistic of this name; ``f<beta>`` exists for every beta.
+
+    >>> find("recall").symbol
+    'TPR'
+    >>> find("f3").name
+    'f3'
+    """
+    match = _F_BETA.fullmatch(name)
+    if match and name not in STATISTICS:
+        from lightning_evalkit.statistics.definitions import f_beta
+
+        return f_beta(float(match[1]))
+    return STATISTICS[name]
