@@ -39,12 +39,12 @@ class BinaryCounter:
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
         """The totals of one batch; (N, width) where samples are counted one by one."""
         preds, target, weight = self.task.arranged(preds, target, sample_weight)
-        if torch.compiler.is_compiling() or type(preds) is not Tensor or not preds.is_cpu:
-            return self._deferred(preds, target, weight)
-        if weight is None and not self.task.samplewise:
+        deferred = torch.compiler.is_compiling() or type(preds) is not Tensor or not preds.is_cpu
+        if weight is None and not self.task.samplewise and not deferred:
             return self._at_once(preds, target)
-        totals = self._deferred(preds, target, weight)
-        if self.ledger(totals).invalid:
+        with torch.no_grad():
+            totals = self._deferred(preds, target, weight)
+        if not deferred and self.ledger(totals).invalid:
             raise InputError(complaint(self.task, preds, target, weight))
         return totals
 
@@ -53,29 +53,28 @@ class BinaryCounter:
         if reading == "auto":
             reading = "probabilities" if _within_unit(_array(preds)) else "logits"
         samples = target.numel()
-        blocks = ((preds, target),) if samples <= BLOCK else zip(preds.split(BLOCK), target.split(BLOCK), strict=True)
-        sums = [self._block(*block, reading) for block in blocks]
-        if None in sums:
+        pairs = [(preds, target)] if samples <= BLOCK else zip(preds.split(BLOCK), target.split(BLOCK), strict=True)
+        sums = [self._block(block, truth, reading) for block, truth in pairs]
+        totals = sums[0] if len(sums) == 1 else None if None in sums else [sum(c) for c in zip(*sums, strict=True)]
+        if totals is None:
             raise InputError(complaint(self.task, preds, target, None))
-        totals = sums[0] if len(sums) == 1 else [sum(column) for column in zip(*sums, strict=True)]
         if self.guesses:
             totals.append(int(reading != "logits"))
         return Totals(torch.from_numpy(np.array([*totals, samples, 1], dtype=np.int64)))
 
-    def _block(self, preds: Tensor, target: Tensor, reading: str) -> list[int] | None:
+    def _block(self, preds: Tensor, target: Tensor, reading: str) -> list[Any] | None:
         """The sums over one block, up to the ignored; None if a value is not what was declared."""
         scores, truth = _array(preds), _array(target)
-        ignored: list[int] = []
+        ignored = []
         if self.ignores:
             used = truth != self.task.ignore_index
             ignored = [truth.size - np.count_nonzero(used)]
             if ignored[0]:
                 scores, truth, preds = scores[used], truth[used], preds[torch.from_numpy(used)]
-        positive = _truth_values(truth)
+        positives, positive = _ones_among(truth)
         above = self._above(preds, scores, reading)
         if positive is None or above is None:
             return None
-        positives = np.count_nonzero(positive)
         tp = [np.count_nonzero(mask & positive) for mask in above]
         fp = [np.count_nonzero(mask) - both for mask, both in zip(above, tp, strict=True)]
         return [*tp, *fp, positives, truth.size - positives, *ignored]
@@ -83,7 +82,7 @@ class BinaryCounter:
     def _above(self, preds: Tensor, scores: Array, reading: str) -> list[Array] | None:
         """Which scores are above each cut; None if a score is not what was declared."""
         if reading == "labels":
-            above = _truth_values(scores)
+            _, above = _ones_among(scores)
             return None if above is None else [above] * len(self.task.thresholds)
         if not (_within_unit(scores) if reading == "probabilities" else _without_nan(scores)):
             return None
@@ -131,7 +130,7 @@ class BinaryCounter:
         if self.task.ignore_index == 0:
             negative = torch.zeros_like(negative)
         rows = [a & positive for a in above] + [a & negative for a in above] + [positive, negative]
-        return [*rows, target == self.task.ignore_index] if self.ignores else rows
+        return [*rows, target.eq(self.task.ignore_index)] if self.task.ignore_index is not None else rows
 
     def counts(self, totals: Totals) -> Counts:
         """The counts, of shape (T,) or (N, T)."""
@@ -161,23 +160,26 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 def _array(values: Tensor) -> Array:
     """The tensor's memory as an array; precisions that NumPy lacks are widened, which is exact."""
-    array: Array = (values.float() if values.dtype == torch.bfloat16 else values).detach().numpy()
+    if values.requires_grad:
+        values = values.detach()
+    array: Array = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
     return array
 
 
-def _truth_values(values: Array) -> Array | None:
-    """Which values are 1, if all are 0 or 1; else None. Everything that is not 0 is nonzero, NaN too."""
-    ones: Array = values if values.dtype == np.bool_ else values == 1
-    return ones if np.count_nonzero(ones) == np.count_nonzero(values) else None
+def _ones_among(values: Array) -> tuple[Any, Array | None]:
+    """How many values are 1, and which, if all others are 0; everything that is not 0 is nonzero, NaN too."""
+    mask: Array = values if values.dtype == np.bool_ else values == 1
+    ones = np.count_nonzero(mask)
+    return ones, mask if ones == np.count_nonzero(values) else None
 
 
 def _within_unit(scores: Array) -> bool:
     """Whether every score is in [0, 1]; NaN is not."""
-    return not scores.size or bool(scores.min() >= 0 and scores.max() <= 1)
+    return not scores.size or bool(np.minimum.reduce(scores) >= 0 and np.maximum.reduce(scores) <= 1)
 
 
 def _without_nan(scores: Array) -> bool:
-    return not scores.size or not math.isnan(scores.max())
+    return not scores.size or not math.isnan(np.maximum.reduce(scores))
 
 
 def _ones(sums: Tensor) -> Tensor:

@@ -33,7 +33,10 @@ class Ledger:
 class Counter(Protocol):
     """Turns batches of one declaration into totals (width integers, real_width reals), and totals into counts."""
 
-    task: Declaration
+    @property
+    def task(self) -> Declaration:
+        """What tensors mean."""
+
     width: int
     real_width: int
 

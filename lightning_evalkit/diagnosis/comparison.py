@@ -132,8 +132,8 @@ def _crossing(counts: Counts) -> tuple[str, ...]:
     share = Fraction(counts.positives) / Fraction(counts.total)
     balance = "the share here" if crossing == share else f"here it is {float(share):.4g}"
     return (
-        f"With recall r = {recall:.4g} and specificity s = {specificity:.4g} kept, accuracy and F1 are equal at exactly "
-        f"one share of positives, s/(r + s) = {float(crossing):.4g} ({balance}); on balanced data only if r = s.",
+        f"With recall r = {recall:.4g} and specificity s = {specificity:.4g} kept, accuracy and F1 are equal at "
+        f"exactly one share of positives, s/(r + s) = {float(crossing):.4g} ({balance}); on balanced data only if r = s.",
     )
 
 
@@ -155,8 +155,8 @@ def accuracy_and_balanced_accuracy(counts: Counts) -> Identity:
         return Identity("accuracy-balanced-accuracy", ())
     share = Fraction(counts.positives) / Fraction(counts.total)
     recall, specificity = find("recall")(counts).exact(), find("specificity")(counts).exact()
-    assert recall is not None  # noqa: S101  # there are positives
-    assert specificity is not None  # noqa: S101  # there are negatives
+    assert recall is not None  # there are positives
+    assert specificity is not None  # there are negatives
     words = (
         f"accuracy − balanced accuracy = (π − ½)·(r − s) = ({float(share):.4g} − 0.5)·({float(recall):.4g} − "
         f"{float(specificity):.4g}) = {float((share - Fraction(1, 2)) * (recall - specificity)):.6g}: equal when the "

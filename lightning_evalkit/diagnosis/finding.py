@@ -55,7 +55,9 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        table = None if self.table is None else [dict(zip(self.table.headings, r, strict=True)) for r in self.table.rows]
+        table = (
+            None if self.table is None else [dict(zip(self.table.headings, r, strict=True)) for r in self.table.rows]
+        )
         return {
             "code": self.code,
             "headline": self.headline,

@@ -8,7 +8,6 @@ import torch
 from torchmetrics import MetricCollection
 from torchmetrics.utilities import rank_zero_warn
 
-from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis import Finding, explain
 from lightning_evalkit.errors import DeclarationError, InputError, nearest
 from lightning_evalkit.evaluation.entry import Entry
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lightning_evalkit.counts import Counter
+    from lightning_evalkit.counts import Counter, Counts
 
 MANY = 50
 """With more entries than this, logging every batch costs more than most training steps."""
@@ -57,7 +56,9 @@ class Evaluation(MetricCollection):
 
     # ---- counting: once for all
 
-    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+    def update(  # type: ignore[override]  # of ModuleDict, which a MetricCollection overrides too
+        self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> None:
         """Count a batch. If it raises, nothing of the batch was counted."""
         self.tally.update(preds, target, sample_weight)
 
@@ -109,8 +110,9 @@ class Evaluation(MetricCollection):
 
     # ---- names: any string, in the order given; only modules may not have a dot in theirs
 
-    def _entries(self) -> Iterable[tuple[str, Entry]]:
-        return [(self._set_name(entry.name), entry) for entry in self._modules.values()]  # type: ignore[attr-defined, misc]
+    def _entries(self) -> list[tuple[str, Entry]]:
+        entries: Iterable[Any] = self._modules.values()
+        return [(self._set_name(entry.name), entry) for entry in entries]
 
     def keys(self, keep_base: bool = False) -> Iterable[str]:  # type: ignore[override]
         """The reported names; without prefix and postfix if ``keep_base``."""
@@ -126,7 +128,7 @@ class Evaluation(MetricCollection):
         if name not in self:
             raise DeclarationError(f"there is no entry {key!r}: {nearest(name, self.keys(keep_base=True))}")
         entry = self._modules[_key(name)]
-        assert isinstance(entry, Entry)  # noqa: S101  # nothing else is ever added
+        assert isinstance(entry, Entry)  # nothing else is ever added
         return entry
 
     def __contains__(self, name: object) -> bool:
@@ -148,7 +150,7 @@ class Evaluation(MetricCollection):
         """A copy with a state of its own, under another prefix or postfix if given."""
         with torch.inference_mode(False):
             copy = super().clone(prefix, postfix)
-        assert isinstance(copy, Evaluation)  # noqa: S101  # a deep copy
+        assert isinstance(copy, Evaluation)  # a deep copy
         return copy
 
     @property
@@ -175,7 +177,9 @@ def _key(name: str) -> str:
 def statistic_names(chosen: Sequence[str] | None, default: Sequence[str]) -> Sequence[str]:
     """The statistics to report, each known."""
     if isinstance(chosen, str):
-        raise DeclarationError(f"expected statistics to be a list of names, got the text {chosen!r}: write [{chosen!r}].")
+        raise DeclarationError(
+            f"expected statistics to be a list of names, got the text {chosen!r}: write [{chosen!r}]."
+        )
     names = default if chosen is None else list(chosen)
     if not names:
         raise DeclarationError("expected at least one statistic, got an empty list.")

@@ -47,13 +47,13 @@ class BinaryEvaluation(Evaluation):
             )
         names = statistic_names(statistics, DEFAULT)
         single = isinstance(threshold, (int, float))
-        thresholds = (threshold,) if single else tuple(threshold)  # type: ignore[arg-type]
+        thresholds: tuple[float, ...] = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
+        task = Binary(inputs, ignore_index, weighted, thresholds=thresholds)
         entries = [
             (name if single else f"{name}@{cut:g}", name, place)
-            for place, cut in enumerate(thresholds)  # type: ignore[var-annotated, arg-type]
+            for place, cut in enumerate(task.thresholds)
             for name in names
         ]
-        task = Binary(inputs, ignore_index, weighted, thresholds=thresholds)  # type: ignore[arg-type]
         super().__init__(BinaryCounter(task), entries, zero_division, prefix, postfix, **kwargs)
         self.threshold = threshold
 

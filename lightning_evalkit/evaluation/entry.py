@@ -27,6 +27,7 @@ class Entry(Metric):
 
     full_state_update = False
     is_differentiable = False
+    _forward_cache: Any
 
     def __init__(self, name: str, tally: Tally, statistic: Statistic, place: int, zero_division: float) -> None:
         super().__init__(compute_with_cache=False)
@@ -62,8 +63,8 @@ class Entry(Metric):
     def update(self, *_: Any, **__: Any) -> None:
         """Refused: the evaluation counts once for all its entries."""
         raise InputError(
-            f"{self.name!r} is one entry of an evaluation, and all entries share one state: call update (or forward) on "
-            "the evaluation, and keep it an attribute of its own instead of putting it into a MetricCollection."
+            f"{self.name!r} is one entry of an evaluation, and all entries share one state: call update (or forward) "
+            "on the evaluation, and keep it an attribute of its own instead of putting it into a MetricCollection."
         )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -81,7 +82,7 @@ class Entry(Metric):
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., Any]:
         return update
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "", recurse: bool = True) -> Entry:
+    def _apply(self, fn: Callable[[Tensor], Tensor], *_: Any, **__: Any) -> Entry:
         self.tally._apply(fn)
         return self
 

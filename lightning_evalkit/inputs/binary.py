@@ -33,7 +33,7 @@ class Binary(Declaration):
 
     def cuts(self, reading: str) -> tuple[float, ...]:
         """Where scores of this reading are cut: above is positive."""
-        return self._logit_cuts if reading == "logits" else self.thresholds  # type: ignore[attr-defined, no-any-return]
+        return self._logit_cuts if reading == "logits" else self.thresholds  # type: ignore[attr-defined]
 
     def reading(self, preds: Tensor) -> str:
         """How this batch is read, as far as its type decides; ``auto`` is left open for real scores."""

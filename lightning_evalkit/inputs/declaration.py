@@ -48,9 +48,7 @@ class Declaration:
 def is_samplewise(multidim_average: str) -> bool:
     """Whether torchmetrics' ``multidim_average`` asks for one result per sample."""
     if multidim_average not in get_args(MultidimAverage):
-        raise DeclarationError(
-            f"expected multidim_average to be 'global' or 'samplewise', got {multidim_average!r}."
-        )
+        raise DeclarationError(f"expected multidim_average to be 'global' or 'samplewise', got {multidim_average!r}.")
     return multidim_average == "samplewise"
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.errors import InputError
-
-if TYPE_CHECKING:
-    from lightning_evalkit.counts.counts import Number
 
 
 def at_prevalence(counts: Counts, prevalence: float | Fraction) -> Counts:
@@ -58,11 +55,11 @@ def crossing_prevalence(counts: Counts) -> Fraction | None:
     return specificity / (recall + specificity)
 
 
-def _part(cell: Number, whole: Number, size: Number) -> Any:
+def _part(cell: Any, whole: Any, size: Any) -> Any:
     if isinstance(cell, Tensor):
         return cell / whole * size
-    return Fraction(cell) / Fraction(whole) * size  # type: ignore[arg-type]
+    return Fraction(cell) / Fraction(whole) * size
 
 
-def _any_zero(number: Number) -> bool:
-    return bool((number == 0).any()) if isinstance(number, Tensor) else number == 0
+def _any_zero(number: Any) -> bool:
+    return bool((number == 0).any()) if isinstance(number, Tensor) else bool(number == 0)

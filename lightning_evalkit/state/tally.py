@@ -21,7 +21,7 @@ from lightning_evalkit.state import checkpoint
 from lightning_evalkit.state.keeping import Keeping, Rows, Sums
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from torch import Tensor
 
@@ -34,6 +34,8 @@ class Tally(Metric):
 
     is_differentiable = False
     full_state_update = False
+    _computed: Any
+    _forward_cache: Any
 
     def __init__(self, counter: Counter, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -76,11 +78,7 @@ class Tally(Metric):
         def wrapped(*args: Any, **kwargs: Any) -> None:
             if self._is_synced:
                 raise TorchMetricsUserError("The Metric is synced: call unsync() before update().")
-            if torch.is_grad_enabled():
-                with torch.no_grad():
-                    update(*args, **kwargs)
-            else:
-                update(*args, **kwargs)
+            update(*args, **kwargs)
             self.__dict__["_computed"] = None
 
         return wrapped
@@ -232,7 +230,7 @@ class Tally(Metric):
 
     # ---- moving and saving
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = "", recurse: bool = True) -> Tally:
+    def _apply(self, fn: Callable[[Tensor], Tensor], *_: Any, **__: Any) -> Tally:
         """Follow a move to another device, never a cast: counts are exact whatever the model's precision."""
         device = fn(torch.empty(0, dtype=torch.int64, device=self._device)).device
         if device != self._device:
@@ -254,7 +252,10 @@ class Tally(Metric):
     ) -> dict[str, Any]:
         """The state, if ``persistent``, under stable names and with its declaration."""
         entries: dict[str, Any] = torch.nn.Module.state_dict(
-            self, destination=destination, prefix=prefix, keep_vars=keep_vars
+            self,
+            destination=destination,  # type: ignore[arg-type]  # which is optional
+            prefix=prefix,
+            keep_vars=keep_vars,
         )
         if any(self._persistent.values()):
             saved = checkpoint.saved(self.totals, self.counter.task)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from math import inf
+from typing import TYPE_CHECKING
 
-from lightning_evalkit.counts import Counts
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.statistics.quantity import Quantity, ratio, root
 from lightning_evalkit.statistics.table import STATISTICS, Statistic, statistic
+
+if TYPE_CHECKING:
+    from lightning_evalkit.counts import Counts
 
 SIGNED = (-1.0, 1.0)
 UNBOUNDED = (0.0, inf)
@@ -145,9 +148,7 @@ def markedness(c: Counts) -> Quantity:
 def mcc(c: Counts) -> Quantity:
     """Matthews correlation: (tp tn - fp fn) / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn))."""
     covariance = c.tp * c.tn - c.fp * c.fn
-    return root(
-        covariance * abs(covariance), c.predicted_positives * c.positives * c.negatives * c.predicted_negatives
-    )
+    return root(covariance * abs(covariance), c.predicted_positives * c.positives * c.negatives * c.predicted_negatives)
 
 
 @statistic("kappa", symbol="κ", bounds=SIGNED, also=("cohen_kappa", "cohens_kappa"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
 import torch
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Normalize = Literal["true", "pred", "all", "none"]
 KappaWeights = Literal["linear", "quadratic", "none"]
+Choice = TypeVar("Choice", bound=str)
 
 
 def stat_scores(counts: Counts) -> Tensor:
@@ -25,15 +26,15 @@ def stat_scores(counts: Counts) -> Tensor:
 
 def checked_normalize(normalize: Normalize | None) -> Normalize:
     """How a confusion matrix is divided, or 'none'."""
-    return _checked("normalize", normalize or "none", Normalize)
+    return _checked("normalize", cast("Normalize", normalize or "none"), Normalize)
 
 
 def checked_weights(weights: KappaWeights | None) -> KappaWeights:
     """How kappa weighs disagreements between ordered classes, or 'none'."""
-    return _checked("weights", weights or "none", KappaWeights)
+    return _checked("weights", cast("KappaWeights", weights or "none"), KappaWeights)
 
 
-def _checked(name: str, choice: Any, kind: Any) -> Any:
+def _checked(name: str, choice: Choice, kind: Any) -> Choice:
     if choice not in get_args(kind):
         raise DeclarationError(
             f"expected {name} to be None or one of {', '.join(map(repr, get_args(kind)))}, got {choice!r}."
@@ -43,7 +44,7 @@ def _checked(name: str, choice: Any, kind: Any) -> Any:
 
 def confusion_matrix(counts: Counts, normalize: Normalize = "none") -> Tensor:
     """Targets in rows and predictions in columns, negative first; divided by row, by column, or by all."""
-    matrix = torch.stack((counts.tn, counts.fp, counts.fn, counts.tp), -1).unflatten(-1, (2, 2))
+    matrix: Tensor = torch.stack((counts.tn, counts.fp, counts.fn, counts.tp), -1).unflatten(-1, (2, 2))
     if normalize == "none":
         return matrix
     matrix = matrix.to(real_dtype(matrix.device))

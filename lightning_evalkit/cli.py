@@ -1,0 +1,98 @@
+"""The command ``evalkit``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Literal
+
+from jsonargparse import ArgumentParser, Namespace
+
+from lightning_evalkit import __version__
+from lightning_evalkit.counts import Counts
+from lightning_evalkit.diagnosis import Finding, explain
+from lightning_evalkit.errors import DeclarationError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CELLS = ("tp", "fp", "fn", "tn")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a sub-command; wrong use is one readable line and exit code 2."""
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    try:
+        _show(_explained(chosen.explain), chosen.explain.format)
+    except (DeclarationError, InputError) as wrong:
+        print(f"evalkit {chosen.subcommand}: {wrong}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="evalkit",
+        description="Evaluation for PyTorch Lightning whose numbers can be trusted.",
+        version=__version__,
+    )
+    commands = parser.add_subcommands(required=True)
+    commands.add_subcommand(
+        "explain", _explain_parser(), help="Say why two numbers of a confusion matrix are equal or not."
+    )
+    return parser
+
+
+def _explain_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        description="Say whether two statistics of a confusion matrix are equal, by which identity, and at which share "
+        "of positives they part. Example: evalkit explain --tp 40 --fp 10 --fn 10 --tn 40"
+    )
+    words = {"tp": "True positives.", "fp": "False positives.", "fn": "False negatives.", "tn": "True negatives."}
+    for cell, meaning in words.items():
+        parser.add_argument(f"--{cell}", type=int, help=meaning)
+    parser.add_argument("--counts", type=str, help="All four at once, as tp,fp,fn,tn: --counts 40,10,10,40")
+    parser.add_argument("--first", type=str, default="accuracy", help="One statistic.")
+    parser.add_argument("--second", type=str, default="f1", help="The other.")
+    parser.add_argument("--format", type=Literal["text", "json", "markdown"], default="text", help="How to print it.")
+    return parser
+
+
+def _explained(chosen: Namespace) -> Finding:
+    return explain(_counts(chosen), chosen.first, chosen.second)
+
+
+def _counts(chosen: Namespace) -> Counts:
+    given: dict[str, Any] = {cell: chosen[cell] for cell in CELLS if chosen[cell] is not None}
+    if chosen.counts is not None:
+        if given:
+            raise InputError(
+                f"expected either --counts or --{' --'.join(CELLS)}, got --counts and --{next(iter(given))}."
+            )
+        parts = chosen.counts.split(",")
+        if len(parts) != len(CELLS) or not all(part.strip().isdigit() for part in parts):
+            raise InputError(
+                f"expected --counts tp,fp,fn,tn, four whole numbers such as 40,10,10,40, got {chosen.counts!r}."
+            )
+        return Counts(*map(int, parts))
+    missing = [f"--{cell}" for cell in CELLS if cell not in given]
+    if missing:
+        raise InputError(f"expected all four counts, {' '.join(missing)} missing; or give --counts tp,fp,fn,tn.")
+    return Counts(**given)
+
+
+def _show(finding: Finding, form: str) -> None:
+    if form == "json":
+        print(finding.json())
+    elif form == "markdown":
+        print(finding.markdown())
+    elif sys.stdout.isatty():
+        from lightning_evalkit.sinks.terminal import show
+
+        show(finding)
+    else:
+        print(finding)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

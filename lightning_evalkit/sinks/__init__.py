@@ -1,0 +1,1 @@
+"""Values and findings into what people look at."""
