@@ -133,7 +133,7 @@ def _crossing(counts: Counts) -> tuple[str, ...]:
     balance = "the share here" if crossing == share else f"here it is {float(share):.4g}"
     return (
         f"With recall r = {recall:.4g} and specificity s = {specificity:.4g} kept, accuracy and F1 are equal at "
-        f"exactly one share of positives, s/(r + s) = {float(crossing):.4g} ({balance}); on balanced data only if r = s.",
+        f"one share of positives only, s/(r + s) = {float(crossing):.4g} ({balance}); on balanced data only if r = s.",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import torch
 
@@ -26,12 +26,12 @@ def stat_scores(counts: Counts) -> Tensor:
 
 def checked_normalize(normalize: Normalize | None) -> Normalize:
     """How a confusion matrix is divided, or 'none'."""
-    return _checked("normalize", cast("Normalize", normalize or "none"), Normalize)
+    return _checked("normalize", normalize or "none", Normalize)
 
 
 def checked_weights(weights: KappaWeights | None) -> KappaWeights:
     """How kappa weighs disagreements between ordered classes, or 'none'."""
-    return _checked("weights", cast("KappaWeights", weights or "none"), KappaWeights)
+    return _checked("weights", weights or "none", KappaWeights)
 
 
 def _checked(name: str, choice: Choice, kind: Any) -> Choice:
