@@ -39,7 +39,7 @@ def _counts(
     totals = counter.count(preds, target, sample_weight)
     if validate_args and not preds.is_cpu and (invalid := counter.ledger(totals).invalid):
         raise InputError(f"{invalid} samples are not what was declared ({task}): move them to the CPU to see which.")
-    return Counts(*(cell.squeeze(-1) for cell in counter.counts(totals).cells))
+    return counter.counts(totals).at(0)
 
 
 @dataclass(frozen=True)

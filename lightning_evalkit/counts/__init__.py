@@ -3,5 +3,16 @@
 from lightning_evalkit.counts.binary import BinaryCounter
 from lightning_evalkit.counts.counter import Counter, Ledger, Totals
 from lightning_evalkit.counts.counts import Counts, real_dtype
+from lightning_evalkit.counts.multiclass import MulticlassCounter
+from lightning_evalkit.counts.multilabel import MultilabelCounter
 
-__all__ = ["BinaryCounter", "Counter", "Counts", "Ledger", "Totals", "real_dtype"]
+__all__ = [
+    "BinaryCounter",
+    "Counter",
+    "Counts",
+    "Ledger",
+    "MulticlassCounter",
+    "MultilabelCounter",
+    "Totals",
+    "real_dtype",
+]

@@ -10,20 +10,20 @@ Totals are kept in marginals, for T thresholds:
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from lightning_evalkit.counts.counter import Ledger, Totals
+from lightning_evalkit.counts.arrays import BLOCK, Array, above_cuts, array_of, ones_among, within_unit, without_nan
+from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import Counts, real_dtype
+from lightning_evalkit.counts.decisions import decided, weighable
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Binary, complaint
 
-BLOCK = 65_536
-"""Samples whose masks fit the processor's cache and the allocator's pool: larger ones cost fresh memory pages."""
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class BinaryCounter:
@@ -31,15 +31,15 @@ class BinaryCounter:
 
     def __init__(self, task: Binary) -> None:
         self.task = task
-        self.real_width = 2 * len(task.thresholds) + 2
-        self.ignores = task.ignore_index is not None
-        self.guesses = task.inputs == "auto"
-        self.width = self.real_width + self.ignores + self.guesses + 2
+        self.ignores, self.guesses = task.ignore_index is not None, task.inputs == "auto"
+        self.marginals = 2 * len(task.thresholds) + 2
+        self.width = self.marginals + self.ignores + self.guesses + 2
+        self.real_width = self.marginals if task.weighted else 0
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
         """The totals of one batch; (N, width) where samples are counted one by one."""
         preds, target, weight = self.task.arranged(preds, target, sample_weight)
-        deferred = torch.compiler.is_compiling() or type(preds) is not Tensor or not preds.is_cpu
+        deferred = is_deferred(preds)
         if weight is None and not self.task.samplewise and not deferred:
             return self._at_once(preds, target)
         with torch.no_grad():
@@ -51,7 +51,7 @@ class BinaryCounter:
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
         reading = self.task.reading(preds)
         if reading == "auto":
-            reading = "probabilities" if _within_unit(_array(preds)) else "logits"
+            reading = "probabilities" if within_unit(array_of(preds)) else "logits"
         samples = target.numel()
         pairs = [(preds, target)] if samples <= BLOCK else zip(preds.split(BLOCK), target.split(BLOCK), strict=True)
         sums = [self._block(block, truth, reading) for block, truth in pairs]
@@ -64,17 +64,18 @@ class BinaryCounter:
 
     def _block(self, preds: Tensor, target: Tensor, reading: str) -> list[Any] | None:
         """The sums over one block, up to the ignored; None if a value is not what was declared."""
-        scores, truth = _array(preds), _array(target)
+        scores, truth = array_of(preds), array_of(target)
         ignored = []
         if self.ignores:
             used = truth != self.task.ignore_index
             ignored = [truth.size - np.count_nonzero(used)]
             if ignored[0]:
                 scores, truth, preds = scores[used], truth[used], preds[torch.from_numpy(used)]
-        positives, positive = _ones_among(truth)
+        positive = ones_among(truth)
         above = self._above(preds, scores, reading)
         if positive is None or above is None:
             return None
+        positives = np.count_nonzero(positive)
         tp = [np.count_nonzero(mask & positive) for mask in above]
         fp = [np.count_nonzero(mask) - both for mask, both in zip(above, tp, strict=True)]
         return [*tp, *fp, positives, truth.size - positives, *ignored]
@@ -82,43 +83,26 @@ class BinaryCounter:
     def _above(self, preds: Tensor, scores: Array, reading: str) -> list[Array] | None:
         """Which scores are above each cut; None if a score is not what was declared."""
         if reading == "labels":
-            _, above = _ones_among(scores)
+            above = ones_among(scores)
             return None if above is None else [above] * len(self.task.thresholds)
-        if not (_within_unit(scores) if reading == "probabilities" else _without_nan(scores)):
+        if not (within_unit(scores) if reading == "probabilities" else without_nan(scores)):
             return None
-        if preds.dtype in (torch.float16, torch.bfloat16):  # compared in their own precision, as on a device
-            return [(preds > cut).numpy() for cut in self.task.cuts(reading)]
-        return [scores > cut for cut in self.task.cuts(reading)]
+        return above_cuts(preds, scores, self.task.cuts(reading))
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        reading = self.task.reading(preds)
-        known = None
-        if reading == "labels":
-            yes = preds == 1
-            above, good = [yes] * len(self.task.thresholds), yes | (preds == 0)
-        elif reading == "probabilities":
-            above, good = [preds > cut for cut in self.task.cuts(reading)], preds.clamp(0, 1) == preds
-        else:
-            good = preds == preds  # NaN is not
-            if reading == "logits":
-                above = [preds > cut for cut in self.task.cuts(reading)]
-            else:
-                inside = preds.clamp(0, 1) == preds
-                known = inside.all() if self.task.samplewise else inside.all(-1, keepdim=True)
-                cuts = zip(self.task.thresholds, self.task.cuts("logits"), strict=True)
-                above = [preds > torch.where(known, *pair) for pair in cuts]
+        above, good, not_logits = decided(self.task, preds)
         if weight is not None:
-            good = good & (weight >= 0) & (weight < math.inf)
+            good = good & weighable(weight)
         masks = torch.stack(self._rows(above, torch.where(good, target, -1), target))
         sums, reals = masks.sum(-1), None
         if weight is not None:
-            weighed = torch.where(masks.narrow(0, 0, self.real_width), weight, 0.0)
+            weighed = torch.where(masks.narrow(0, 0, self.marginals), weight, 0.0)
             reals = weighed.sum(-1, dtype=real_dtype(weight.device))
         if self.task.samplewise:
             sums, reals = sums.T, None if reals is None else reals.T
         if self.guesses:
-            column = _ones(sums) if known is None else known.expand(*sums.shape[:-1], 1)
-            sums = torch.cat((sums, column), -1)
+            column = sums.new_ones(1) if not_logits is None else not_logits
+            sums = torch.cat((sums, column.expand(*sums.shape[:-1], 1)), -1)
         sums = torch.constant_pad_nd(sums, (0, 1), preds.shape[-1])
         return Totals(torch.constant_pad_nd(sums, (0, 1), 1), reals)
 
@@ -130,7 +114,7 @@ class BinaryCounter:
         if self.task.ignore_index == 0:
             negative = torch.zeros_like(negative)
         rows = [a & positive for a in above] + [a & negative for a in above] + [positive, negative]
-        return [*rows, target.eq(self.task.ignore_index)] if self.task.ignore_index is not None else rows
+        return rows + [target == index for index in self.task.ignored]
 
     def counts(self, totals: Totals) -> Counts:
         """The counts, of shape (T,) or (N, T)."""
@@ -143,7 +127,8 @@ class BinaryCounter:
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping; samples counted one by one are a batch each."""
         integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
-        *classes, samples, updates = integers.narrow(0, self.real_width - 2, self.width - self.real_width + 2).tolist()
+        first = self.marginals - 2
+        *classes, samples, updates = integers.narrow(0, first, self.width - first).tolist()
         otherwise = classes.pop() if self.guesses else updates
         return Ledger(
             updates=updates,
@@ -152,35 +137,3 @@ class BinaryCounter:
             guessed_logits=updates - otherwise,
             guessed_otherwise=otherwise,
         )
-
-
-# NumPy reads small and large arrays on the CPU several times faster than torch's operators do.
-Array = np.ndarray[Any, np.dtype[Any]]
-
-
-def _array(values: Tensor) -> Array:
-    """The tensor's memory as an array; precisions that NumPy lacks are widened, which is exact."""
-    if values.requires_grad:
-        values = values.detach()
-    array: Array = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
-    return array
-
-
-def _ones_among(values: Array) -> tuple[Any, Array | None]:
-    """How many values are 1, and which, if all others are 0; everything that is not 0 is nonzero, NaN too."""
-    mask: Array = values if values.dtype == np.bool_ else values == 1
-    ones = np.count_nonzero(mask)
-    return ones, mask if ones == np.count_nonzero(values) else None
-
-
-def _within_unit(scores: Array) -> bool:
-    """Whether every score is in [0, 1]; NaN is not."""
-    return not scores.size or bool(np.minimum.reduce(scores) >= 0 and np.maximum.reduce(scores) <= 1)
-
-
-def _without_nan(scores: Array) -> bool:
-    return not scores.size or not math.isnan(np.maximum.reduce(scores))
-
-
-def _ones(sums: Tensor) -> Tensor:
-    return torch.ones((*sums.shape[:-1], 1), dtype=sums.dtype, device=sums.device)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
 
+if TYPE_CHECKING:
     from lightning_evalkit.counts.counts import Counts
     from lightning_evalkit.inputs import Declaration
 
@@ -30,8 +31,13 @@ class Ledger:
     guessed_otherwise: int
 
 
+def is_deferred(values: Tensor) -> bool:
+    """Whether looking at values would make the host wait, or a graph break."""
+    return torch.compiler.is_compiling() or type(values) is not Tensor or not values.is_cpu
+
+
 class Counter(Protocol):
-    """Turns batches of one declaration into totals (width integers, real_width reals), and totals into counts."""
+    """Turns batches of one declaration into totals of width integers and real_width reals, and totals into counts."""
 
     @property
     def task(self) -> Declaration:

@@ -92,6 +92,14 @@ class Counts:
         """The fields in the order in which they are written: tp, fp, fn, tn."""
         return self.tp, self.fp, self.fn, self.tn
 
+    def at(self, place: int) -> Counts:
+        """The table at one place of the last dimension: of a threshold, a class or a label."""
+        return Counts(*(cell.select(-1, place) for cell in self.cells))
+
+    def summed(self) -> Counts:
+        """All tables of the last dimension added up."""
+        return Counts(*(cell.sum(-1) for cell in self.cells))
+
     def swapped(self) -> Counts:
         """The same samples with the other class called positive."""
         return Counts(tp=self.tn, fp=self.fn, fn=self.fp, tn=self.tp)

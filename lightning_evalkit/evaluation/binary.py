@@ -61,4 +61,4 @@ class BinaryEvaluation(Evaluation):
     def counts(self) -> Counts:
         """The counts over all ranks: scalars, or one per threshold where a list was declared."""
         counts = super().counts
-        return Counts(*(c.squeeze(-1) for c in counts.cells)) if isinstance(self.threshold, (int, float)) else counts
+        return counts.at(0) if isinstance(self.threshold, (int, float)) else counts

@@ -8,7 +8,6 @@ from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
-from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis import why_undefined
 from lightning_evalkit.errors import InputError, UndefinedWarning
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from lightning_evalkit.counts import Counts
     from lightning_evalkit.state import Tally
     from lightning_evalkit.statistics import Statistic
 
@@ -36,7 +36,7 @@ class Entry(Metric):
 
     def selected(self, counts: Counts) -> Counts:
         """The counts this entry reads, of all that the tally keeps."""
-        return Counts(*(cell.select(-1, self.place) for cell in counts.cells))
+        return counts.at(self.place)
 
     def value_of(self, counts: Counts) -> Tensor:
         """The value for these counts of the tally."""

@@ -1,7 +1,21 @@
 """Raw tensors into their declared meaning."""
 
 from lightning_evalkit.inputs.binary import Binary
-from lightning_evalkit.inputs.complaints import complaint
+from lightning_evalkit.inputs.complaints import complaint, multiclass_complaint
 from lightning_evalkit.inputs.declaration import Declaration, Inputs, MultidimAverage, is_samplewise
+from lightning_evalkit.inputs.multiclass import Multiclass
+from lightning_evalkit.inputs.multilabel import Multilabel
+from lightning_evalkit.inputs.thresholded import Thresholded
 
-__all__ = ["Binary", "Declaration", "Inputs", "MultidimAverage", "complaint", "is_samplewise"]
+__all__ = [
+    "Binary",
+    "Declaration",
+    "Inputs",
+    "Multiclass",
+    "MultidimAverage",
+    "Multilabel",
+    "Thresholded",
+    "complaint",
+    "is_samplewise",
+    "multiclass_complaint",
+]

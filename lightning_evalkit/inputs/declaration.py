@@ -6,9 +6,12 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.errors import DeclarationError, InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Inputs = Literal["logits", "probabilities", "labels", "auto"]
 """What the first tensor of ``update`` holds; ``auto`` guesses for each batch, as torchmetrics does."""
@@ -21,7 +24,7 @@ class Declaration:
     """What every task declares; its fields alone decide which metrics may share a state."""
 
     inputs: Inputs = "auto"
-    ignore_index: int | None = None
+    ignore_index: int | tuple[int, ...] | None = None
     weighted: bool = False
     samplewise: bool = False
 
@@ -30,10 +33,15 @@ class Declaration:
             raise DeclarationError(
                 f"expected inputs to be one of {', '.join(map(repr, get_args(Inputs)))}, got {self.inputs!r}."
             )
-        if self.ignore_index is not None and (
-            not isinstance(self.ignore_index, int) or isinstance(self.ignore_index, bool)
-        ):
+        if any(not isinstance(index, int) or isinstance(index, bool) for index in self.ignored):
             raise DeclarationError(f"expected ignore_index to be None or an integer, got {self.ignore_index!r}.")
+
+    @property
+    def ignored(self) -> tuple[int, ...]:
+        """The target values that are left out."""
+        if self.ignore_index is None:
+            return ()
+        return self.ignore_index if isinstance(self.ignore_index, tuple) else (self.ignore_index,)
 
     def described(self) -> dict[str, Any]:
         """The declaration as plain values, for a checkpoint and for messages."""
@@ -44,12 +52,42 @@ class Declaration:
         """A short hash of the declaration: unequal declarations have unequal keys."""
         return hashlib.sha256(json.dumps(self.described(), sort_keys=True).encode()).hexdigest()[:10]
 
+    def arranged_weight(self, target: Tensor, sample_weight: Tensor | None, preds: Tensor) -> Tensor | None:
+        """The weights, repeated over the dimensions of the target that they lack; all tensors are on one device."""
+        if preds.device != target.device:
+            raise InputError(f"expected preds and target on one device, got {preds.device} and {target.device}.")
+        if (sample_weight is None) is self.weighted:
+            raise InputError(
+                "declared weighted=True, so update needs sample_weight (torch.ones(len(target)) weighs all alike)."
+                if self.weighted
+                else "got sample_weight, but the metric counts unweighted: construct it with weighted=True."
+            )
+        if sample_weight is None:
+            return None
+        if sample_weight.device != target.device:
+            raise InputError(
+                f"expected sample_weight on the device of target, got {sample_weight.device} and {target.device}."
+            )
+        lead = sample_weight.ndim
+        if sample_weight.shape != target.shape[:lead]:
+            raise InputError(
+                f"expected sample_weight to have the shape of target, {tuple(target.shape)}, or of its first "
+                f"dimensions, got {tuple(sample_weight.shape)}."
+            )
+        return sample_weight.reshape(sample_weight.shape + (1,) * (target.ndim - lead)).expand(target.shape)
+
 
 def is_samplewise(multidim_average: str) -> bool:
     """Whether torchmetrics' ``multidim_average`` asks for one result per sample."""
     if multidim_average not in get_args(MultidimAverage):
         raise DeclarationError(f"expected multidim_average to be 'global' or 'samplewise', got {multidim_average!r}.")
     return multidim_average == "samplewise"
+
+
+def checked_number(name: str, number: object, least: int) -> None:
+    """A whole number that is not too small."""
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise DeclarationError(f"expected {name} to be a whole number of at least {least}, got {number!r}.")
 
 
 def checked_threshold(threshold: object) -> float:

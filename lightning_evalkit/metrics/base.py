@@ -5,11 +5,13 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from torchmetrics.utilities.plot import plot_confusion_matrix
+
 from lightning_evalkit.state import Tally
 from lightning_evalkit.statistics import Statistic, find
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from torch import Tensor
 
@@ -27,7 +29,7 @@ class CountMetric(Tally):
         """The result of these counts."""
         raise NotImplementedError
 
-    def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
+    def plot(self, val: Any = None, ax: Any = None, **_: Any) -> Any:
         """Draw one value or several with torchmetrics' own plot."""
         return self._plot(val, ax)
 
@@ -53,3 +55,13 @@ class Described:
             cls.higher_is_better = cls.statistic.higher_is_better
             low, high = cls.statistic.bounds
             cls.plot_lower_bound, cls.plot_upper_bound = low, high if isfinite(high) else None
+
+
+class MatrixPlot:
+    """Draws a confusion matrix with torchmetrics' own plot (``add_text``, ``labels``, ``cmap``)."""
+
+    compute: Callable[[], Tensor]
+
+    def plot(self, val: Any = None, ax: Any = None, **options: Any) -> Any:
+        """A figure and its axes."""
+        return plot_confusion_matrix(self.compute() if val is None else val, ax=ax, **options)

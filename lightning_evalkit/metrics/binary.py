@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.counts import BinaryCounter, Counts
 from lightning_evalkit.inputs import Binary, Inputs, MultidimAverage, is_samplewise
-from lightning_evalkit.metrics.base import CountMetric, Described
+from lightning_evalkit.metrics.base import CountMetric, Described, MatrixPlot
 from lightning_evalkit.statistics import (
     KappaWeights,
     Normalize,
@@ -51,8 +51,7 @@ class BinaryMetric(CountMetric):
 
     def value_of(self, totals: Totals) -> Tensor:
         """The result at the one threshold."""
-        counts = self.counter.counts(totals)
-        return self.result(Counts(*(cell.squeeze(-1) for cell in counts.cells)))
+        return self.result(self.counter.counts(totals).at(0))
 
 
 class BinaryStatScores(BinaryMetric):
@@ -181,7 +180,7 @@ class BinaryCohenKappa(BinaryStatistic, statistic="kappa", undefined=nan):
         self.weights = checked_weights(weights)
 
 
-class BinaryConfusionMatrix(BinaryMetric):
+class BinaryConfusionMatrix(MatrixPlot, BinaryMetric):
     """Targets in rows and predictions in columns, negative first."""
 
     def __init__(
@@ -198,9 +197,3 @@ class BinaryConfusionMatrix(BinaryMetric):
     def result(self, counts: Counts) -> Tensor:
         """A two-by-two matrix."""
         return confusion_matrix(counts, self.normalize)
-
-    def plot(self, val: Tensor | None = None, ax: Any = None, **options: Any) -> Any:  # type: ignore[override]
-        """Draw the matrix with torchmetrics' own plot (``add_text``, ``labels``, ``cmap``)."""
-        from torchmetrics.utilities.plot import plot_confusion_matrix
-
-        return plot_confusion_matrix(self.compute() if val is None else val, ax=ax, **options)

@@ -50,7 +50,7 @@ class _Named:
         # and, after the first batch, equal values. Unequal declarations can so never be merged, equal ones can.
         self.integers, self.reals = f"integers_{counter.task.key}", f"reals_{counter.task.key}"
         self.counter = counter
-        self.names = (self.integers, self.reals) if counter.task.weighted else (self.integers,)
+        self.names = (self.integers, self.reals) if counter.real_width else (self.integers,)
 
 
 class Sums(_Named):

@@ -1,32 +1,56 @@
 """Counts into undivided fractions, and fractions into numbers."""
 
+from lightning_evalkit.statistics.averages import Average, averaged, checked_average, mean
 from lightning_evalkit.statistics.definitions import f_beta
+from lightning_evalkit.statistics.overall import OVERALL, weighted_kappa
 from lightning_evalkit.statistics.quantity import Quantity, ratio, root
 from lightning_evalkit.statistics.results import (
+    ClassAverage,
     KappaWeights,
+    LabelAverage,
     Normalize,
+    averaged_stat_scores,
     checked_normalize,
     checked_weights,
     confusion_matrix,
     matthews_of_torchmetrics,
+    multiclass_kappa,
+    multiclass_matthews_of_torchmetrics,
+    normalized,
     stat_scores,
 )
+from lightning_evalkit.statistics.samples import exact_match, of_samples, without_error
 from lightning_evalkit.statistics.table import STATISTICS, Statistic, find, statistic
 
 __all__ = [
+    "OVERALL",
     "STATISTICS",
+    "Average",
+    "ClassAverage",
     "KappaWeights",
+    "LabelAverage",
     "Normalize",
     "Quantity",
     "Statistic",
+    "averaged",
+    "averaged_stat_scores",
+    "checked_average",
     "checked_normalize",
     "checked_weights",
     "confusion_matrix",
+    "exact_match",
     "f_beta",
     "find",
     "matthews_of_torchmetrics",
+    "mean",
+    "multiclass_kappa",
+    "multiclass_matthews_of_torchmetrics",
+    "normalized",
+    "of_samples",
     "ratio",
     "root",
     "stat_scores",
     "statistic",
+    "weighted_kappa",
+    "without_error",
 ]

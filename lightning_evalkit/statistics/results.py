@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import torch
 
 from lightning_evalkit.counts import real_dtype
 from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.statistics.averages import Average, averaged
+from lightning_evalkit.statistics.overall import OVERALL
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
     from lightning_evalkit.counts import Counts
+    from lightning_evalkit.statistics.table import Statistic
 
 Normalize = Literal["true", "pred", "all", "none"]
 KappaWeights = Literal["linear", "quadratic", "none"]
@@ -22,6 +28,17 @@ Choice = TypeVar("Choice", bound=str)
 def stat_scores(counts: Counts) -> Tensor:
     """The counts as the last dimension: tp, fp, tn, fn, support."""
     return torch.stack((counts.tp, counts.fp, counts.tn, counts.fn, counts.support), -1)
+
+
+def averaged_stat_scores(counts: Counts, average: Average) -> Tensor:
+    """The same over classes or labels: summed (micro), their mean, their mean by support, or one row for each."""
+    scores = stat_scores(counts)
+    if average == "none":
+        return scores
+    if average == "micro":
+        return scores.sum(-2)
+    shares = counts.support / counts.support.sum(-1, keepdim=True)
+    return scores.float().mean(-2) if average == "macro" else (scores * shares.unsqueeze(-1)).sum(-2).float()
 
 
 def checked_normalize(normalize: Normalize | None) -> Normalize:
@@ -43,8 +60,13 @@ def _checked(name: str, choice: Choice, kind: Any) -> Choice:
 
 
 def confusion_matrix(counts: Counts, normalize: Normalize = "none") -> Tensor:
-    """Targets in rows and predictions in columns, negative first; divided by row, by column, or by all."""
-    matrix: Tensor = torch.stack((counts.tn, counts.fp, counts.fn, counts.tp), -1).unflatten(-1, (2, 2))
+    """Targets in rows and predictions in columns, negative first."""
+    matrix = torch.stack((counts.tn, counts.fp, counts.fn, counts.tp), -1).unflatten(-1, (2, 2))
+    return normalized(matrix, normalize)
+
+
+def normalized(matrix: Tensor, normalize: Normalize) -> Tensor:
+    """A confusion matrix divided by row ("true"), by column ("pred") or by all; a part of nothing is 0."""
     if normalize == "none":
         return matrix
     matrix = matrix.to(real_dtype(matrix.device))
@@ -66,3 +88,62 @@ def matthews_of_torchmetrics(counts: Counts) -> Tensor:
     value = torch.where(torch.stack(marginals).prod(0) == 0, nearly, exact)
     value = torch.where((c.errors == 0) & (correct != 0), 1.0, value)
     return torch.where((correct == 0) & (c.errors != 0), -1.0, value).float()
+
+
+def present(counts: Counts, ignored: Sequence[int] = (), by_support: bool = False) -> Tensor:
+    """The classes that torchmetrics averages over: those that occur as target or prediction (or as target alone).
+
+    Ignored classes are left out, which torchmetrics does not do: it averages in a recall of 0 for them.
+    """
+    mask: Tensor = (counts.support if by_support else counts.tp + counts.fp + counts.fn) != 0
+    for index in ignored:
+        if 0 <= index < mask.shape[-1]:
+            mask.select(-1, index).fill_(False)
+    return mask
+
+
+@dataclass(frozen=True)
+class ClassAverage:
+    """A statistic over classes, averaged as torchmetrics averages it; metrics and functions share it.
+
+    ``by_support``: with ``top_k`` above 1 only classes that occur as target take part, for some of torchmetrics'
+    names. ``empty``: the average over no class.
+    """
+
+    statistic: Statistic
+    average: Average
+    zero_division: float
+    by_support: bool = False
+    empty: float = 0.0
+
+    def __call__(self, counts: Counts, ignored: Sequence[int] = ()) -> Tensor:
+        """The result of these counts of shape (..., C), in float32."""
+        included = present(counts, ignored, self.by_support)
+        return averaged(self.statistic, counts, self.average, self.zero_division, included, self.empty).float()
+
+
+@dataclass(frozen=True)
+class LabelAverage:
+    """A statistic over labels, averaged as torchmetrics averages it: every label takes part."""
+
+    statistic: Statistic
+    average: Average
+    zero_division: float
+    empty: float = 0.0
+
+    def __call__(self, counts: Counts) -> Tensor:
+        """The result of these counts of shape (..., L), in float32."""
+        everyone = torch.ones_like(counts.tp, dtype=torch.bool)
+        return averaged(self.statistic, counts, self.average, self.zero_division, everyone, self.empty).float()
+
+
+def multiclass_matthews_of_torchmetrics(counts: Counts) -> Tensor:
+    """Matthews correlation of all classes; 0 where it is undefined, and as for a binary table with two classes."""
+    if counts.tp.shape[-1] == 2:
+        return matthews_of_torchmetrics(counts.at(1))
+    return OVERALL["mcc"](counts).value(0.0).float()
+
+
+def multiclass_kappa(counts: Counts) -> Tensor:
+    """Cohen's kappa of all classes; NaN where it is undefined."""
+    return OVERALL["kappa"](counts).value().float()

@@ -1,0 +1,192 @@
+"""Counting several yes-or-no predictions per sample: for each label as in a binary problem, and over samples.
+
+Totals, for L labels: tp × L, fp × L, positives × L, negatives × L, ignored, [batches not guessed to be logits,]
+elements, updates; as reals: the first 4 L weighted, where declared so; sums over samples and their weights × rows
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from lightning_evalkit.counts.arrays import (
+    BLOCK,
+    Array,
+    above_cuts,
+    array_of,
+    ones_among,
+    true_per_column,
+    true_per_row,
+    within_unit,
+    without_nan,
+)
+from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counts import Counts, real_dtype
+from lightning_evalkit.counts.decisions import decided, weighable
+from lightning_evalkit.errors import InputError
+from lightning_evalkit.inputs import Multilabel, complaint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+
+class MultilabelCounter:
+    """Counts a ``Multilabel`` declaration; see ``Counter`` for what the methods promise.
+
+    ``row_values`` are functions of the counts of every sample over its labels, NaN where a sample has no value; their
+    sums are kept under the names that the declaration has as ``rows``.
+    """
+
+    def __init__(self, task: Multilabel, row_values: tuple[Callable[[Counts], Tensor], ...] = ()) -> None:
+        self.task, self.row_values = task, row_values
+        self.marginals = 4 * task.num_labels
+        self.guesses = task.inputs == "auto"
+        self.width = self.marginals + 1 + self.guesses + 2
+        self.real_width = (self.marginals if task.weighted else 0) + 2 * len(row_values)
+
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
+        """The totals of one batch; (N, width) where samples are counted one by one."""
+        preds, target, weight = self.task.arranged(preds, target, sample_weight)
+        deferred = is_deferred(preds)
+        if weight is None and not self.task.samplewise and not deferred:
+            return self._at_once(preds, target)
+        with torch.no_grad():
+            totals = self._deferred(preds, target, weight)
+        if not deferred and self.ledger(totals).invalid:
+            raise InputError(complaint(self.task, preds, target, weight))
+        return totals
+
+    # ---- at once
+
+    def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
+        reading = self.task.reading(preds)
+        if reading == "auto":
+            reading = "probabilities" if within_unit(array_of(preds)) else "logits"
+        rows = max(BLOCK // self.task.num_labels, 1)
+        blocks = [(preds, target)] if len(preds) <= rows else zip(preds.split(rows), target.split(rows), strict=True)
+        sums = [self._block(scores, truth, reading) for scores, truth in blocks]
+        if any(part is None for part in sums):
+            raise InputError(complaint(self.task, preds, target, None))
+        columns, reals = (sum(parts[1:], start=parts[0]) for parts in zip(*sums, strict=True))
+        ledger = [int(reading != "logits")] if self.guesses else []
+        integers = np.concatenate((columns, [*ledger, target.numel(), 1])).astype(np.int64)
+        return Totals(torch.from_numpy(integers), reals if self.row_values else None)
+
+    def _block(self, preds: Tensor, target: Tensor, reading: str) -> tuple[Array, Any] | None:
+        """The sums over one block, up to the ignored, and over its samples; None for values that are not declared."""
+        scores, truth = array_of(preds), array_of(target)
+        used = None
+        if self.task.ignore_index is not None:
+            used = truth != self.task.ignore_index
+            scores, truth = np.where(used, scores, 0), np.where(used, truth, 0)
+        positive, above = ones_among(truth), self._above(preds, scores, reading)
+        if positive is None or above is None:
+            return None
+        if used is not None:
+            above = above & used
+        both = above & positive
+        tp, predicted, positives = true_per_column(both), true_per_column(above), true_per_column(positive)
+        looked = float(len(truth)) if used is None else true_per_column(used)
+        ignored = 0 if used is None else used.size - np.count_nonzero(used)
+        columns = np.concatenate((tp, predicted - tp, positives, looked - positives, [ignored]))
+        return columns.astype(np.float64), self._row_sums_of(both, above, positive, used)
+
+    def _above(self, preds: Tensor, scores: Array, reading: str) -> Array | None:
+        if reading == "labels":
+            return ones_among(scores)
+        if not (within_unit(scores) if reading == "probabilities" else without_nan(scores)):
+            return None
+        cuts = self.task.cuts(reading)
+        if len(cuts) == 1:
+            return above_cuts(preds, scores, cuts)[0]
+        columns = zip(preds.unbind(-1), np.moveaxis(scores, -1, 0), cuts, strict=True)
+        return np.stack([above_cuts(column, score, (cut,))[0] for column, score, cut in columns], -1)
+
+    def _row_sums_of(self, both: Array, above: Array, positive: Array, used: Array | None) -> Any:
+        if not self.row_values:
+            return 0
+        tp, predicted, positives = (torch.from_numpy(true_per_row(mask)).double() for mask in (both, above, positive))
+        looked = torch.full_like(tp, self.task.num_labels)
+        if used is not None:
+            looked = torch.from_numpy(true_per_row(used)).double()
+        return self._row_sums(tp, predicted - tp, positives, looked - positives, None)
+
+    # ---- deferred
+
+    def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
+        above, good, not_logits = self._decided(preds)
+        if weight is not None:
+            good = good & weighable(weight)
+        checked = torch.where(good, target, -1)
+        positive, negative = checked == 1, checked == 0
+        index = self.task.ignore_index
+        ignored = torch.zeros_like(positive) if index is None else target.eq(index)  # type: ignore[arg-type]
+        positive, negative = positive & ~ignored, negative & ~ignored
+        masks = torch.stack((above & positive, above & negative, positive, negative), -2)  # (..., 4, L)
+        sums = [masks.sum(-3).flatten(-2), ignored.flatten(-2).sum(-1, keepdim=True)]
+        if self.guesses:
+            column = sums[0].new_ones(1) if not_logits is None else not_logits
+            sums.append(column.expand(*sums[0].shape[:-1], 1))
+        elements = target.shape[-2] * target.shape[-1]
+        integers = torch.constant_pad_nd(torch.constant_pad_nd(torch.cat(sums, -1), (0, 1), elements), (0, 1), 1)
+        reals = []
+        if weight is not None:
+            weighed = torch.where(masks, weight.unsqueeze(-2), 0.0)
+            reals.append(weighed.sum(-3, dtype=real_dtype(weight.device)).flatten(-2))
+        if self.row_values:
+            tp, fp, positives, negatives = masks.sum(-1).to(real_dtype(masks.device)).unbind(-1)
+            row_weight = None if weight is None else weight.select(-1, 0)
+            reals.append(self._row_sums(tp, fp, positives, negatives, row_weight))
+        return Totals(integers, torch.cat(reals, -1) if reals else None)
+
+    def _decided(self, preds: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        above, good, not_logits = decided(self.task, preds)
+        if len(above) == 1:
+            return above[0], good, not_logits
+        columns = [mask.select(-1, label) for label, mask in enumerate(above)]
+        return torch.stack(columns, -1), good, not_logits
+
+    def _row_sums(self, tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor, weight: Tensor | None) -> Tensor:
+        """For every row function its weighted sum over samples, and the weight of the samples that have a value."""
+        counts = Counts(tp=tp, fp=fp, fn=positives - tp, tn=negatives - fp)
+        values = torch.stack([value(counts) for value in self.row_values], -1)
+        weights = (
+            torch.ones_like(values) if weight is None else weight.to(values.dtype).unsqueeze(-1).expand(values.shape)
+        )
+        weights = torch.where(values.isnan() | ~weighable(weights), 0.0, weights)
+        sums = torch.where(weights == 0, 0.0, values * weights)
+        return torch.cat((sums.sum(-2), weights.sum(-2)), -1)
+
+    # ---- reading
+
+    def counts(self, totals: Totals) -> Counts:
+        """One table per label, of shape (L,) or (N, L)."""
+        kept = totals.reals if self.task.weighted and totals.reals is not None else totals.integers
+        tp, fp, positives, negatives = (
+            kept.narrow(-1, 0, self.marginals).unflatten(-1, (4, self.task.num_labels)).unbind(-2)
+        )
+        return Counts(tp=tp, fp=fp, fn=positives - tp, tn=negatives - fp)
+
+    def rows(self, totals: Totals, name: str) -> tuple[Tensor, Tensor]:
+        """The sum of a row function over samples, and over how many samples it is."""
+        assert totals.reals is not None  # there are rows
+        place = totals.reals.shape[-1] - 2 * len(self.row_values) + self.task.rows.index(name)
+        return totals.reals.select(-1, place), totals.reals.select(-1, place + len(self.row_values))
+
+    def ledger(self, totals: Totals) -> Ledger:
+        """The bookkeeping; samples counted one by one are a batch each."""
+        integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
+        ignored, *guessed, elements, updates = integers.narrow(0, self.marginals, self.width - self.marginals).tolist()
+        counted = int(integers.narrow(0, self.marginals // 2, self.marginals // 2).sum())
+        otherwise = guessed[0] if guessed else updates
+        return Ledger(
+            updates=updates,
+            ignored=ignored,
+            invalid=elements - counted - ignored,
+            guessed_logits=updates - otherwise,
+            guessed_otherwise=otherwise,
+        )

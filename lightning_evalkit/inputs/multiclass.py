@@ -1,0 +1,98 @@
+"""Multiclass scores, labels and targets: one of C classes per element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.inputs.declaration import Declaration, checked_number
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LARGEST_MATRIX = 4_096
+
+
+@dataclass(frozen=True)
+class Multiclass(Declaration):
+    """One of C classes per element, predicted by a label or by scores of which the largest counts.
+
+    With ``top_k`` above 1 a prediction is right if the target is among the k largest scores, as in torchmetrics. Kept
+    beside the counts per class: how often the target is among the ``hits`` largest, the whole confusion ``matrix``,
+    whether all elements of a sample are right (``exact``). Without a number of classes only right and wrong are told
+    apart.
+    """
+
+    num_classes: int | None = 2
+    top_k: int = 1
+    hits: tuple[int, ...] = ()
+    matrix: bool = False
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_classes is not None:
+            checked_number("num_classes", self.num_classes, least=2)
+        for k in (self.top_k, *self.hits):
+            checked_number("top_k", k, least=1)
+            if k > (self.num_classes or 1):
+                raise DeclarationError(f"expected top_k of at most num_classes={self.num_classes}, got {k}.")
+        if self.inputs == "labels" and (self.top_k > 1 or self.hits):
+            raise DeclarationError("expected scores for top_k above 1, got inputs='labels': labels have no order.")
+        if self.matrix and (self.num_classes or 2) > LARGEST_MATRIX:
+            size = (self.num_classes or 2) ** 2 * 8 / 2**30
+            raise DeclarationError(
+                f"expected at most {LARGEST_MATRIX} classes for a confusion matrix, got {self.num_classes} "
+                f"({size:.1f} GiB per copy): statistics without a matrix have no such limit."
+            )
+
+    @property
+    def classes(self) -> int:
+        """The number of classes that are told apart."""
+        return self.num_classes or 1
+
+    def ignores_class(self, index: int) -> bool:
+        """Whether samples of this class are left out."""
+        return index in self.ignored
+
+    def arranged(
+        self, preds: Tensor, target: Tensor, sample_weight: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Scores (N, C, ...) or labels (N, ...) beside targets (N, ...), checked but not flattened."""
+        scored = self._scored(preds, target)
+        if (scored and preds.shape[2:] != target.shape[1:]) or (scored and preds.shape[:1] != target.shape[:1]):
+            raise InputError(self._unequal(preds, target))
+        if scored and self.num_classes is not None and preds.shape[1] != self.num_classes:
+            hint = " (two scores per sample are two classes: declare num_classes=2)" if preds.shape[1] == 2 else ""
+            raise InputError(f"expected scores of shape (N, {self.num_classes}, ...), got {tuple(preds.shape)}{hint}.")
+        if self.samplewise and target.ndim < 2:
+            raise InputError(
+                f"expected targets with at least 2 dimensions, (N, ...), to count samplewise, "
+                f"got {tuple(target.shape)}."
+            )
+        if target.is_floating_point():
+            raise InputError(
+                f"expected targets to be class numbers (integers), got {target.dtype}: call target.long()."
+            )
+        return preds, target, self.arranged_weight(target, sample_weight, preds)
+
+    def _scored(self, preds: Tensor, target: Tensor) -> bool:
+        scores = preds.is_floating_point() and preds.ndim == target.ndim + 1
+        labels = not preds.is_floating_point() and preds.shape == target.shape
+        if (labels and self.inputs in ("labels", "auto")) or (scores and self.inputs != "labels"):
+            if labels and (self.top_k > 1 or self.hits):
+                raise InputError("expected scores, (N, C, ...), for top_k above 1, got labels: labels have no order.")
+            return scores
+        raise InputError(self._unequal(preds, target))
+
+    def _unequal(self, preds: Tensor, target: Tensor) -> str:
+        shapes = f"got {preds.dtype} {tuple(preds.shape)} and target {tuple(target.shape)}"
+        scores, labels = f"scores (N, {self.num_classes or 'C'}, ...)", "integer labels (N, ...)"
+        expected = {"labels": labels, "auto": f"{scores} or {labels}"}.get(self.inputs, scores)
+        hint = ""
+        if target.ndim == preds.ndim and target.shape[-1:] == (1,):
+            hint = ": call target.squeeze(-1)"
+        elif preds.shape == target.shape and preds.is_floating_point():
+            hint = ": one score per element is a binary problem, or call preds.long() if they are labels"
+        return f"expected {expected} beside targets (N, ...), {shapes}{hint}."

@@ -1,0 +1,58 @@
+"""Scores that are cut at thresholds: what binary and multilabel declarations share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.inputs.declaration import Declaration, checked_threshold, logit
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Thresholded(Declaration):
+    """A yes or no per element, decided by thresholds on the probability."""
+
+    thresholds: tuple[float, ...] = (0.5,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.ignore_index, tuple):
+            raise DeclarationError(f"expected ignore_index to be None or one integer, got {self.ignore_index!r}.")
+        if not self.thresholds:
+            raise DeclarationError("expected at least one threshold, got an empty list.")
+        object.__setattr__(self, "thresholds", tuple(map(checked_threshold, self.thresholds)))
+        object.__setattr__(self, "_logit_cuts", tuple(map(logit, self.thresholds)))
+
+    def cuts(self, reading: str) -> tuple[float, ...]:
+        """Where scores of this reading are cut: above is positive."""
+        return self._logit_cuts if reading == "logits" else self.thresholds  # type: ignore[attr-defined]
+
+    def reading(self, preds: Tensor) -> str:
+        """How this batch is read, as far as its type decides; ``auto`` is left open for real scores."""
+        if self.inputs == "auto":
+            return "auto" if preds.is_floating_point() else "labels"
+        if self.inputs != "labels" and not preds.is_floating_point():
+            raise InputError(
+                f"expected preds to be floating-point {self.inputs}, got {preds.dtype}: "
+                "declare inputs='labels' for decided predictions."
+            )
+        return self.inputs
+
+    def refuse_unequal_shapes(self, preds: Tensor, target: Tensor) -> None:
+        """Elements of both belong together one by one."""
+        if preds.shape != target.shape:
+            raise InputError(_unequal_shapes(preds, target))
+
+
+def _unequal_shapes(preds: Tensor, target: Tensor) -> str:
+    message = f"expected preds and target of one shape, got {tuple(preds.shape)} and {tuple(target.shape)}"
+    for name, wide, narrow in (("preds", preds, target), ("target", target, preds)):
+        if wide.shape == (*narrow.shape, 1):
+            return f"{message}: call {name}.squeeze(-1) to drop the last dimension."
+    if preds.ndim == target.ndim + 1 and preds.shape[0] == target.shape[0]:
+        return f"{message}: scores for {preds.shape[1]} classes are a multiclass problem, not a binary one."
+    return f"{message}."

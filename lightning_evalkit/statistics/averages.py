@@ -1,0 +1,61 @@
+"""Averages over classes or labels, written once for every statistic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, cast, get_args
+
+import torch
+
+from lightning_evalkit.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Counts
+    from lightning_evalkit.statistics.table import Statistic
+
+Average = Literal["micro", "macro", "weighted", "none"]
+
+
+def checked_average(average: Average | None) -> Average:
+    """How classes are averaged, or 'none'."""
+    average = average or "none"
+    if average not in get_args(Average):
+        raise DeclarationError(
+            f"expected average to be None or one of {', '.join(map(repr, get_args(Average)))}, got {average!r}."
+        )
+    return average
+
+
+def averaged(
+    statistic: Statistic,
+    counts: Counts,
+    average: Average,
+    zero_division: float,
+    included: Tensor | None = None,
+    empty: float = float("nan"),
+) -> Tensor:
+    """The statistic over the last dimension of the counts: of their sum (micro), or of each and then averaged.
+
+    ``included`` says which classes take part in a macro or weighted average; by default those where the statistic has
+    a value. ``empty`` is the average of none.
+    """
+    if average == "micro":
+        return statistic(counts.summed()).value(zero_division)
+    quantity = statistic(counts)
+    values = quantity.value(zero_division)
+    if average == "none":
+        return values
+    included = ~values.isnan() if included is None else included
+    weights = included.to(values.dtype)
+    if average == "weighted":
+        weights = weights * cast("Tensor", counts.support)
+    return mean(values, weights, empty)
+
+
+def mean(values: Tensor, weights: Tensor, empty: float) -> Tensor:
+    """The weighted mean over the last dimension; what weighs nothing is not looked at, NaN or not."""
+    weights = weights.to(values.dtype)
+    total = weights.sum(-1)
+    part = torch.where(weights == 0, 0.0, values * weights).sum(-1)
+    return torch.where(total == 0, empty, part / total)
