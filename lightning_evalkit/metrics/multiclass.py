@@ -10,7 +10,6 @@ from math import nan
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lightning_evalkit.counts import Counts, MulticlassCounter
-from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.inputs import Inputs, Multiclass, MultidimAverage, is_samplewise
 from lightning_evalkit.metrics.base import CountMetric, Described, MatrixPlot
 from lightning_evalkit.statistics import (
@@ -28,6 +27,7 @@ from lightning_evalkit.statistics import (
     normalized,
     ratio,
     weighted_kappa,
+    without_classes,
 )
 
 if TYPE_CHECKING:
@@ -77,9 +77,7 @@ class MulticlassStatScores(MulticlassMetric):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, multidim_average, ignore_index, validate_args, kept={"top_k": top_k}, **kwargs)
-        self.top_k, self.average = top_k, checked_average(average)
-        if num_classes is None and self.average != "micro":
-            raise DeclarationError(f"expected num_classes for average={average!r}: only 'micro' does without.")
+        self.top_k, self.average = top_k, checked_average(average, num_classes)
 
     def result(self, counts: Counts) -> Tensor:
         """Rows of five."""
@@ -257,13 +255,3 @@ class MulticlassExactMatch(MulticlassMetric):
     def value_of(self, totals: Totals) -> Tensor:
         """The share, or 0 and 1 per sample."""
         return ratio(*self.counter.exact(totals)).value(0.0).float()
-
-
-def without_classes(counts: Counts, ignored: tuple[int, ...]) -> Counts:
-    """The counts with the tables of some classes emptied."""
-    copies = [cell.clone() for cell in counts.cells]
-    for index in ignored:
-        if 0 <= index < counts.tp.shape[-1]:
-            for cell in copies:
-                cell.select(-1, index).zero_()
-    return Counts(*copies)

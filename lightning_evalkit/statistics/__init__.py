@@ -18,6 +18,7 @@ from lightning_evalkit.statistics.results import (
     multiclass_matthews_of_torchmetrics,
     normalized,
     stat_scores,
+    without_classes,
 )
 from lightning_evalkit.statistics.samples import exact_match, of_samples, without_error
 from lightning_evalkit.statistics.table import STATISTICS, Statistic, find, statistic
@@ -52,5 +53,6 @@ __all__ = [
     "stat_scores",
     "statistic",
     "weighted_kappa",
+    "without_classes",
     "without_error",
 ]

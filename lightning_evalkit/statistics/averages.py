@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 Average = Literal["micro", "macro", "weighted", "none"]
 
 
-def checked_average(average: Average | None) -> Average:
-    """How classes are averaged, or 'none'."""
+def checked_average(average: Average | None, number: int | None = 1) -> Average:
+    """How classes are averaged, or 'none'; without a number of classes they can only be summed."""
     average = average or "none"
     if average not in get_args(Average):
         raise DeclarationError(
             f"expected average to be None or one of {', '.join(map(repr, get_args(Average)))}, got {average!r}."
         )
+    if number is None and average != "micro":
+        raise DeclarationError(f"expected num_classes for average={average!r}: only 'micro' does without.")
     return average
 
 

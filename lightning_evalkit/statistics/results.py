@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import torch
 
-from lightning_evalkit.counts import real_dtype
+from lightning_evalkit.counts import Counts, real_dtype
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.statistics.averages import Average, averaged
 from lightning_evalkit.statistics.overall import OVERALL
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lightning_evalkit.counts import Counts
     from lightning_evalkit.statistics.table import Statistic
 
 Normalize = Literal["true", "pred", "all", "none"]
@@ -100,6 +99,16 @@ def present(counts: Counts, ignored: Sequence[int] = (), by_support: bool = Fals
         if 0 <= index < mask.shape[-1]:
             mask.select(-1, index).fill_(False)
     return mask
+
+
+def without_classes(counts: Counts, ignored: Sequence[int]) -> Counts:
+    """The counts with the tables of some classes emptied."""
+    copies = [cell.clone() for cell in counts.cells]
+    for index in ignored:
+        if 0 <= index < counts.tp.shape[-1]:
+            for cell in copies:
+                cell.select(-1, index).zero_()
+    return Counts(*copies)
 
 
 @dataclass(frozen=True)

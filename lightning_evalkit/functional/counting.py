@@ -1,0 +1,25 @@
+"""Counting one batch for a function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from lightning_evalkit.counts import Counter, Totals
+from lightning_evalkit.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+AnyCounter = TypeVar("AnyCounter", bound=Counter)
+
+
+def counted(
+    counter: AnyCounter, preds: Tensor, target: Tensor, validate_args: bool, sample_weight: Tensor | None
+) -> tuple[AnyCounter, Totals]:
+    """The counter and the totals of the batch; bad values raise, on an accelerator if ``validate_args`` asks to wait."""
+    totals = counter.count(preds, target, sample_weight)
+    if validate_args and not preds.is_cpu and (invalid := counter.ledger(totals).invalid):
+        raise InputError(
+            f"{invalid} samples are not what was declared ({counter.task}): move them to the CPU to see which."
+        )
+    return counter, totals
