@@ -1,7 +1,7 @@
 """lightning_evalkit: classification metrics for PyTorch Lightning whose numbers can be trusted."""
 
 from lightning_evalkit.counts import Counts
-from lightning_evalkit.evaluation import BinaryEvaluation
+from lightning_evalkit.evaluation import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
 
-__all__ = ["BinaryEvaluation", "Counts"]
+__all__ = ["BinaryEvaluation", "Counts", "MulticlassEvaluation", "MultilabelEvaluation"]
 __version__ = "0.1.0"

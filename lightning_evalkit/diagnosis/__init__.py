@@ -2,5 +2,6 @@
 
 from lightning_evalkit.diagnosis.comparison import explain, why_undefined
 from lightning_evalkit.diagnosis.finding import Finding, Table
+from lightning_evalkit.diagnosis.many import explain_multiclass, explain_multilabel
 
-__all__ = ["Finding", "Table", "explain", "why_undefined"]
+__all__ = ["Finding", "Table", "explain", "explain_multiclass", "explain_multilabel", "why_undefined"]

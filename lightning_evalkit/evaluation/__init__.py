@@ -1,5 +1,7 @@
 """The collections that people use: metrics, projection and explanation on one tally."""
 
 from lightning_evalkit.evaluation.binary import BinaryEvaluation
+from lightning_evalkit.evaluation.multiclass import MulticlassEvaluation
+from lightning_evalkit.evaluation.multilabel import MultilabelEvaluation
 
-__all__ = ["BinaryEvaluation"]
+__all__ = ["BinaryEvaluation", "MulticlassEvaluation", "MultilabelEvaluation"]

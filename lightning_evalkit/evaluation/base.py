@@ -8,19 +8,19 @@ import torch
 from torchmetrics import MetricCollection
 from torchmetrics.utilities import rank_zero_warn
 
-from lightning_evalkit.diagnosis import Finding, explain
-from lightning_evalkit.errors import DeclarationError, InputError, nearest
+from lightning_evalkit.errors import DeclarationError, nearest
 from lightning_evalkit.evaluation.entry import Entry
-from lightning_evalkit.intervals import at_prevalence
+from lightning_evalkit.evaluation.readings import Over
 from lightning_evalkit.state import Tally
-from lightning_evalkit.statistics import find
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torch import Tensor
 
     from lightning_evalkit.counts import Counter, Counts
+    from lightning_evalkit.evaluation.readings import Reading
+    from lightning_evalkit.inputs import Inputs
 
 MANY = 50
 """With more entries than this, logging every batch costs more than most training steps."""
@@ -39,7 +39,7 @@ class Evaluation(MetricCollection):
     def __init__(
         self,
         counter: Counter,
-        entries: Iterable[tuple[str, str, int]],
+        readings: Mapping[str, Reading],
         zero_division: float,
         prefix: str | None,
         postfix: str | None,
@@ -49,10 +49,8 @@ class Evaluation(MetricCollection):
         super().__init__([], prefix=prefix, postfix=postfix, compute_groups=False)
         self.__dict__["tally"] = tally  # not registered here: it is reached, moved and copied through the entries
         self._items_asked = 0
-        for name, statistic, place in entries:
-            if name in self:
-                raise DeclarationError(f"expected different statistics, got {name!r} twice.")
-            self[_key(name)] = Entry(name, tally, find(statistic), place, zero_division)
+        for name, reading in readings.items():
+            self[_key(name)] = Entry(name, tally, reading, zero_division)
 
     # ---- counting: once for all
 
@@ -64,18 +62,18 @@ class Evaluation(MetricCollection):
 
     def forward(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> dict[str, Tensor]:
         """Count a batch and give the values of this batch alone."""
-        counts = self.tally.counter.counts(self.tally.batch_totals(preds, target, sample_weight))
+        totals = self.tally.batch_totals(preds, target, sample_weight)
         values = {}
         for name, entry in self._entries():
-            entry._forward_cache = values[name] = entry.value_of(counts)  # which Lightning logs on_step
+            entry._forward_cache = values[name] = entry.value_of(totals)  # which Lightning logs on_step
         return values
 
     def compute(self) -> dict[str, Tensor]:
         """Every number over all ranks, by one collective; each is a scalar."""
-        counts = self.tally.counter.counts(self.tally.compute())
-        values = {name: entry.value_of(counts) for name, entry in self._entries()}
+        totals = self.tally.compute()
+        values = {name: entry.value_of(totals) for name, entry in self._entries()}
         for name, entry in self._entries():
-            entry.warn_if_undefined(values[name], counts)
+            entry.warn_if_undefined(values[name], totals)
         return values
 
     def reset(self) -> None:
@@ -96,17 +94,15 @@ class Evaluation(MetricCollection):
         """The counts over all ranks."""
         return self.tally.counts
 
-    def at_prevalence(self, prevalence: float) -> dict[str, Tensor]:
-        """The same numbers had the share of positives been ``prevalence``, recall and specificity kept."""
-        counts = at_prevalence(self.tally.counts, prevalence)
-        return {name: entry.value_of(counts) for name, entry in self._entries()}
-
-    def explain(self, first: str = "accuracy", second: str = "f1") -> Finding:
-        """Why two of the numbers are equal, or how far and why they are apart."""
-        one, other = self[first], self[second]
-        if one.place != other.place:
-            raise InputError(f"expected two entries at one threshold, got {first!r} and {second!r}.")
-        return explain(one.selected(self.tally.counts), one.statistic.name, other.statistic.name)
+    def defined(self) -> dict[str, int]:
+        """Over how many classes or labels each macro and weighted average is: those where it has a value."""
+        counter, counts = self.tally.counter, self.tally.counts
+        averages = {name: entry.reading for name, entry in self._entries() if isinstance(entry.reading, Over)}
+        return {
+            name: int(reading.included(counter, counts).sum())
+            for name, reading in averages.items()
+            if reading.average != "micro"
+        }
 
     # ---- names: any string, in the order given; only modules may not have a dot in theirs
 
@@ -174,15 +170,18 @@ def _key(name: str) -> str:
     return name.replace(".", "\N{ONE DOT LEADER}")
 
 
-def statistic_names(chosen: Sequence[str] | None, default: Sequence[str]) -> Sequence[str]:
-    """The statistics to report, each known."""
-    if isinstance(chosen, str):
+def checked_names(inputs: Inputs, chosen: Sequence[str] | None, default: Sequence[str]) -> list[str]:
+    """The statistics to report, for inputs that are declared."""
+    if inputs == "auto":
         raise DeclarationError(
-            f"expected statistics to be a list of names, got the text {chosen!r}: write [{chosen!r}]."
+            "an evaluation does not guess: declare inputs='logits', inputs='probabilities' or inputs='labels'."
         )
-    names = default if chosen is None else list(chosen)
+    if isinstance(chosen, str):
+        raise DeclarationError(f"expected statistics to be a list of names, got a text: write [{chosen!r}].")
+    names = list(default if chosen is None else chosen)
     if not names:
         raise DeclarationError("expected at least one statistic, got an empty list.")
-    for name in names:
-        find(name)
+    double = [name for name in names if names.count(name) > 1]
+    if double:
+        raise DeclarationError(f"expected different statistics, got {double[0]!r} twice.")
     return names

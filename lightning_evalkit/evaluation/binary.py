@@ -5,13 +5,21 @@ from __future__ import annotations
 from math import nan
 from typing import TYPE_CHECKING, Any
 
-from lightning_evalkit.counts import BinaryCounter, Counts
-from lightning_evalkit.errors import DeclarationError
-from lightning_evalkit.evaluation.base import Evaluation, statistic_names
+from lightning_evalkit.counts import BinaryCounter
+from lightning_evalkit.diagnosis import Finding, explain
+from lightning_evalkit.errors import InputError
+from lightning_evalkit.evaluation.base import Evaluation, checked_names
+from lightning_evalkit.evaluation.readings import At
 from lightning_evalkit.inputs import Binary, Inputs
+from lightning_evalkit.intervals import at_prevalence
+from lightning_evalkit.statistics import find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Counts
 
 DEFAULT = ("accuracy", "balanced_accuracy", "precision", "recall", "specificity", "f1", "mcc")
 
@@ -41,20 +49,16 @@ class BinaryEvaluation(Evaluation):
         postfix: str | None = None,
         **kwargs: Any,
     ) -> None:
-        if inputs == "auto":
-            raise DeclarationError(
-                "an evaluation does not guess: declare inputs='logits', inputs='probabilities' or inputs='labels'."
-            )
-        names = statistic_names(statistics, DEFAULT)
+        names = checked_names(inputs, statistics, DEFAULT)
         single = isinstance(threshold, (int, float))
         thresholds: tuple[float, ...] = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
         task = Binary(inputs, ignore_index, weighted, thresholds=thresholds)
-        entries = [
-            (name if single else f"{name}@{cut:g}", name, place)
+        readings = {
+            name if single else f"{name}@{cut:g}": At(find(name), place)
             for place, cut in enumerate(task.thresholds)
             for name in names
-        ]
-        super().__init__(BinaryCounter(task), entries, zero_division, prefix, postfix, **kwargs)
+        }
+        super().__init__(BinaryCounter(task), readings, zero_division, prefix, postfix, **kwargs)
         self.threshold = threshold
 
     @property
@@ -62,3 +66,28 @@ class BinaryEvaluation(Evaluation):
         """The counts over all ranks: scalars, or one per threshold where a list was declared."""
         counts = super().counts
         return counts.at(0) if isinstance(self.threshold, (int, float)) else counts
+
+    def at_prevalence(self, prevalence: float) -> dict[str, Tensor]:
+        """The same numbers had the share of positives been ``prevalence``, recall and specificity kept."""
+        counts = at_prevalence(self.tally.counts, prevalence)
+        readings = {name: entry.reading for name, entry in self._entries()}
+        return {
+            name: reading.of(counts, self[name].zero_division).float()
+            for name, reading in readings.items()
+            if isinstance(reading, At)
+        }
+
+    def explain(self, first: str = "accuracy", second: str = "f1") -> Finding:
+        """Why two of the numbers are equal, or how far and why they are apart."""
+        one, other = (self._table(name) for name in (first, second))
+        if one.place != other.place:
+            raise InputError(f"expected two entries at one threshold, got {first!r} and {second!r}.")
+        return explain(self.tally.counts.at(one.place), one.statistic.name, other.statistic.name)
+
+    def _table(self, name: str) -> At:
+        """The reading of an entry, or of any statistic where there is one threshold."""
+        if name not in self and isinstance(self.threshold, (int, float)):
+            return At(find(name), 0)
+        reading = self[name].reading
+        assert isinstance(reading, At)  # binary entries are nothing else
+        return reading

@@ -8,7 +8,6 @@ from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
-from lightning_evalkit.diagnosis import why_undefined
 from lightning_evalkit.errors import InputError, UndefinedWarning
 
 if TYPE_CHECKING:
@@ -17,46 +16,41 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from lightning_evalkit.counts import Counts
+    from lightning_evalkit.counts import Totals
+    from lightning_evalkit.evaluation.readings import Reading
     from lightning_evalkit.state import Tally
-    from lightning_evalkit.statistics import Statistic
 
 
 class Entry(Metric):
-    """A statistic at one place of the tally's counts; Lightning may log it like any metric."""
+    """A number read from the tally; Lightning may log it like any metric."""
 
     full_state_update = False
     is_differentiable = False
     _forward_cache: Any
 
-    def __init__(self, name: str, tally: Tally, statistic: Statistic, place: int, zero_division: float) -> None:
+    def __init__(self, name: str, tally: Tally, reading: Reading, zero_division: float) -> None:
         super().__init__(compute_with_cache=False)
-        self.name, self.tally, self.statistic = name, tally, statistic
-        self.place, self.zero_division = place, zero_division
+        self.name, self.tally, self.reading, self.zero_division = name, tally, reading, zero_division
 
-    def selected(self, counts: Counts) -> Counts:
-        """The counts this entry reads, of all that the tally keeps."""
-        return counts.at(self.place)
-
-    def value_of(self, counts: Counts) -> Tensor:
-        """The value for these counts of the tally."""
-        return self.statistic(self.selected(counts)).value(self.zero_division).float()
+    def value_of(self, totals: Totals) -> Tensor:
+        """The value for these totals of the tally."""
+        return self.reading.value(self.tally.counter, totals, self.zero_division).float()
 
     def compute(self) -> Tensor:
         """The value over all ranks; the first entry that is computed joins them for all."""
-        counts = self.tally.counter.counts(self.tally.compute())
-        value = self.value_of(counts)
-        self.warn_if_undefined(value, counts)
+        totals = self.tally.compute()
+        value = self.value_of(totals)
+        self.warn_if_undefined(value, totals)
         return value
 
-    def warn_if_undefined(self, value: Tensor, counts: Counts) -> None:
+    def warn_if_undefined(self, value: Tensor, totals: Totals) -> None:
         """Say once per evaluation why a value is NaN."""
         if not getattr(self.tally, "warned_undefined", False) and bool(value.isnan()):
             self.tally.warned_undefined = True
             rank_zero_warn(
-                f"{self.name} is NaN: {self.statistic.formula} {why_undefined(self.selected(counts).exact())}. "
-                "EarlyStopping with check_finite=True stops on it; zero_division=0.0 reports 0 instead, as "
-                "torchmetrics does. (Said once per evaluation.)",
+                f"{self.name} is NaN, because it is 0/0: {self.reading.reason(self.tally.counter, totals)}. "
+                f"({self.reading.statistic.formula}) EarlyStopping with check_finite=True stops on NaN; "
+                "zero_division=0.0 reports 0 instead, as torchmetrics does. This is said once per evaluation.",
                 UndefinedWarning,
             )
 
@@ -108,11 +102,11 @@ class Entry(Metric):
     @property
     def higher_is_better(self) -> bool | None:  # type: ignore[override]
         """As the statistics table says."""
-        return self.statistic.higher_is_better
+        return self.reading.statistic.higher_is_better
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draw one value or several with torchmetrics' own plot."""
-        low, high = self.statistic.bounds
+        low, high = self.reading.statistic.bounds
         return plot_single_or_multi_val(
             self.compute() if val is None else val,
             ax=ax,

@@ -36,6 +36,7 @@ def binary_counts(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Counts:
+    """The counts of the batch."""
     samplewise = is_samplewise(multidim_average)
     task = Binary(inputs, ignore_index, sample_weight is not None, samplewise, thresholds=(threshold,))
     counter, totals = counted(BinaryCounter(task), preds, target, validate_args, sample_weight)

@@ -16,7 +16,7 @@ AnyCounter = TypeVar("AnyCounter", bound=Counter)
 def counted(
     counter: AnyCounter, preds: Tensor, target: Tensor, validate_args: bool, sample_weight: Tensor | None
 ) -> tuple[AnyCounter, Totals]:
-    """The counter and the totals of the batch; bad values raise, on an accelerator if ``validate_args`` asks to wait."""
+    """The counter and the totals of the batch; on an accelerator ``validate_args`` waits, to raise for bad values."""
     totals = counter.count(preds, target, sample_weight)
     if validate_args and not preds.is_cpu and (invalid := counter.ledger(totals).invalid):
         raise InputError(

@@ -46,6 +46,7 @@ def multiclass_counts(
     sample_weight: Tensor | None = None,
     **kept: Any,
 ) -> tuple[MulticlassCounter, Totals]:
+    """The counter and the totals of the batch."""
     samplewise = is_samplewise(multidim_average)
     task = Multiclass(inputs, ignore_index, sample_weight is not None, samplewise, num_classes, **kept)
     return counted(MulticlassCounter(task), preds, target, validate_args, sample_weight)

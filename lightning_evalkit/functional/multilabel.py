@@ -43,6 +43,7 @@ def multilabel_counts(
     sample_weight: Tensor | None = None,
     exact: bool = False,
 ) -> tuple[MultilabelCounter, Totals]:
+    """The counter and the totals of the batch."""
     samplewise, weighted = is_samplewise(multidim_average), sample_weight is not None
     cuts = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
     rows = ("exact_match",) if exact else ()

@@ -20,7 +20,7 @@ from lightning_evalkit.statistics.results import (
     stat_scores,
     without_classes,
 )
-from lightning_evalkit.statistics.samples import exact_match, of_samples, without_error
+from lightning_evalkit.statistics.samples import exact_match, looked_at, of_samples, without_error
 from lightning_evalkit.statistics.table import STATISTICS, Statistic, find, statistic
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "exact_match",
     "f_beta",
     "find",
+    "looked_at",
     "matthews_of_torchmetrics",
     "mean",
     "multiclass_kappa",

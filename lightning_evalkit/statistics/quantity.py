@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lightning_evalkit.counts import real_dtype
+
 
 @dataclass(frozen=True)
 class Term:
@@ -84,4 +86,6 @@ def root(part: Any, whole: Any) -> Quantity:
 
 
 def _real(number: Any) -> Tensor:
-    return number if isinstance(number, Tensor) else torch.tensor(float(number), dtype=torch.float64)
+    if not isinstance(number, Tensor):
+        return torch.tensor(float(number), dtype=torch.float64)
+    return number if number.is_floating_point() else number.to(real_dtype(number.device))

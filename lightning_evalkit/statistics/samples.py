@@ -26,6 +26,11 @@ def exact_match(counts: Counts) -> Tensor:
     return torch.where(counts.total == 0, torch.nan, without_error(counts))
 
 
+def looked_at(counts: Counts) -> Tensor:
+    """1 for every sample with something to look at: their sum is the number of samples."""
+    return torch.where(counts.total == 0, torch.nan, torch.ones_like(counts.tp))
+
+
 def of_samples(statistic: Statistic) -> Callable[[Counts], Tensor]:
     """The statistic of each sample."""
     return _OfSamples(statistic)

@@ -1,0 +1,86 @@
+"""Why two numbers over many classes or labels are equal, or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.diagnosis.finding import Finding, Table
+from lightning_evalkit.errors import InputError
+from lightning_evalkit.statistics import find
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lightning_evalkit.counts import Counts
+
+NO_IDENTITY: tuple[str, ...] = ("No identity is known for this pair: the values are compared as they are.",)
+MICRO = frozenset({"accuracy", "precision/micro", "recall/micro", "f1/micro"})
+
+
+def explain_multiclass(counts: Counts, values: dict[str, float]) -> Finding:
+    """Say whether two numbers of a multiclass table are equal, and why; counts are of one class against the rest."""
+    code, reasons = "no-identity", NO_IDENTITY
+    names, classes = frozenset(values), counts.tp.numel()
+    total, right, occurring = (int(x) for x in (counts.support.sum(), counts.tp.sum(), (counts.support != 0).sum()))
+    errors = total - right
+    if names <= MICRO and len(names) == 2:
+        code = "micro-is-accuracy"
+        reasons = (
+            f"Equal by identity: every sample has one target and one prediction, so each of the {errors:,} errors is "
+            f"one false positive (of the predicted class) and one false negative (of the true one): ΣFP = ΣFN.",
+            f"Micro-averaged precision, recall and F1 are therefore all ΣTP / N = {right:,} / {total:,}, which is the "
+            "accuracy. Reporting several of them says nothing new; f1/macro and balanced_accuracy do.",
+        )
+    elif names == {"accuracy", "one_vs_rest_accuracy/macro"}:
+        code = "one-vs-rest-inflates"
+        mean = 1 - 2 * (errors / total) / classes if total else float("nan")
+        reasons = (
+            f"One class against the rest is wrong in two tables for each error, and right in the other {classes - 2}: "
+            f"mean one-vs-rest accuracy = 1 − 2·(1 − accuracy)/C = 1 − 2·{errors / max(total, 1):.6g}/{classes} "
+            f"= {mean:.6g}. It nears 1 as the number of classes grows, whatever the model does.",
+        )
+    elif names == {"balanced_accuracy", "recall/macro"}:
+        code = "balanced-accuracy-is-macro-recall"
+        reasons = (
+            f"Balanced accuracy is the mean recall of the classes that occur as target, here {occurring} of {classes}; "
+            "macro recall is over the classes where recall has a value, which are the same.",
+        )
+    return _finding(code, values, reasons, None, {"samples": total, "correct": right, "classes": classes})
+
+
+def explain_multilabel(counts: Counts, values: dict[str, float], labels: Sequence[str]) -> Finding:
+    """Say whether two numbers over labels are equal, and why; counts are of each label."""
+    code, reasons = "no-identity", NO_IDENTITY
+    accuracies = [float(v) for v in find("accuracy")(counts).value()]
+    if frozenset(values) == {"exact_match", "hamming_accuracy"}:
+        code, hamming = "exact-match-and-hamming", values["hamming_accuracy"]
+        worst = min(range(len(labels)), key=accuracies.__getitem__)
+        lowest = max(0.0, 1 - len(labels) * (1 - hamming))
+        reasons = (
+            f"hamming_accuracy counts labels, exact_match counts samples with all {len(labels)} labels right, so one "
+            "wrong label costs the whole sample.",
+            f"Whatever the model does, 1 − L·(1 − hamming_accuracy) = {lowest:.6g} ≤ exact_match ≤ "
+            f"{accuracies[worst]:.6g}, the accuracy of the worst label ({labels[worst]}); "
+            f"here exact_match is {values['exact_match']:.6g}.",
+            "scikit-learn's accuracy_score of label indicators is exact_match.",
+        )
+    rows = tuple((name, f"{value:.6g}") for name, value in zip(labels, accuracies, strict=True))
+    evidence = {"accuracy": dict(zip(labels, accuracies, strict=True))}
+    return _finding(code, values, reasons, Table(("label", "accuracy"), rows), evidence)
+
+
+def _finding(
+    code: str, values: dict[str, float], reasons: tuple[str, ...], table: Table | None, evidence: dict[str, Any]
+) -> Finding:
+    if len(values) != 2:
+        raise InputError(f"expected two different numbers, got {next(iter(values))!r} twice.")
+    (first, a), (second, b) = values.items()
+    plain = {name: None if value != value else value for name, value in values.items()}
+    if a != a or b != b:
+        headline = f"{first} and {second} cannot be compared: one of them is 0/0 here."
+        code = "undefined"
+    elif abs(a - b) < 1e-12:
+        headline = f"{first} and {second} are equal: both are {a:.6g}."
+    else:
+        headline = f"{first} and {second} differ by {abs(a - b):.6g}: {a:.6g} and {b:.6g}."
+    return Finding(code, headline, reasons, table, {"values": plain, **evidence})

@@ -1,0 +1,74 @@
+"""The evaluation of predictions of one class among many."""
+
+from __future__ import annotations
+
+from math import nan
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.counts import MulticlassCounter
+from lightning_evalkit.diagnosis import Finding, explain_multiclass
+from lightning_evalkit.evaluation.base import Evaluation, checked_names
+from lightning_evalkit.evaluation.names import ONE_VS_REST, class_names, multiclass_reading
+from lightning_evalkit.evaluation.readings import Hits, Over, Reading
+from lightning_evalkit.inputs import Inputs, Multiclass
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEFAULT = ("accuracy", "balanced_accuracy", "precision/macro", "recall/macro", "f1/macro", "mcc")
+
+
+class MulticlassEvaluation(Evaluation):
+    """All numbers of a multiclass classifier from one count of every batch; every name has one meaning.
+
+    "accuracy" is correct of all, "balanced_accuracy" the mean recall of the classes that occur, "top_5_accuracy" how
+    often the target is among the five largest scores. Any statistic of one class against the rest can be averaged:
+    "f1/macro", "f1/micro", "f1/weighted"; ``per_class=True`` also reports it for each class under its name. An average
+    is over the classes where the statistic has a value: ``defined()`` says how many.
+
+    >>> import torch
+    >>> evaluation = MulticlassEvaluation(inputs="labels", num_classes=3, statistics=["accuracy", "recall/macro"])
+    >>> evaluation.update(torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 2, 2]))
+    >>> evaluation.compute()
+    {'accuracy': tensor(0.7500), 'recall/macro': tensor(0.8333)}
+    """
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        num_classes: int,
+        class_names: Sequence[str] | None = None,
+        top_k: int = 1,
+        per_class: bool = False,
+        statistics: Sequence[str] | None = None,
+        weighted: bool = False,
+        ignore_index: int | tuple[int, ...] | None = None,
+        zero_division: float = nan,
+        prefix: str | None = None,
+        postfix: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        names = checked_names(inputs, statistics, DEFAULT)
+        task = Multiclass(inputs, ignore_index, weighted, num_classes=num_classes, top_k=top_k)
+        self_names = _checked(class_names, num_classes)
+        readings: dict[str, Reading] = {name: multiclass_reading(name, self_names) for name in names}
+        if per_class:
+            bases = [name.partition("/")[0] for name, reading in readings.items() if isinstance(reading, Over)]
+            bases = ["recall" if base == "balanced_accuracy" else base for base in bases]
+            for base in dict.fromkeys([*bases, "recall", ONE_VS_REST]):
+                readings |= {f"{base}/{name}": multiclass_reading(f"{base}/{name}", self_names) for name in self_names}
+        hits = tuple(sorted({reading.k for reading in readings.values() if isinstance(reading, Hits)}))
+        task = Multiclass(inputs, ignore_index, weighted, num_classes=num_classes, top_k=top_k, hits=hits)
+        super().__init__(MulticlassCounter(task), readings, zero_division, prefix, postfix, **kwargs)
+        self.num_classes, self.class_names = num_classes, self_names
+
+    def explain(self, first: str = "accuracy", second: str = "f1/micro") -> Finding:
+        """Why two of the numbers are equal, or how far and why they are apart."""
+        joined, counter = self.tally.compute(), self.tally.counter
+        readings = {name: multiclass_reading(name, self.class_names) for name in (first, second)}
+        values = {name: float(reading.value(counter, joined, nan)) for name, reading in readings.items()}
+        return explain_multiclass(self.tally.counts, values)
+
+
+def _checked(given: Sequence[str] | None, number: int) -> tuple[str, ...]:
+    return class_names("class", given, number)

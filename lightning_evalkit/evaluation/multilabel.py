@@ -1,0 +1,73 @@
+"""The evaluation of several yes-or-no predictions per sample."""
+
+from __future__ import annotations
+
+from math import nan
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.counts import MultilabelCounter
+from lightning_evalkit.diagnosis import Finding, explain_multilabel
+from lightning_evalkit.evaluation.base import Evaluation, checked_names
+from lightning_evalkit.evaluation.names import class_names, multilabel_reading
+from lightning_evalkit.evaluation.readings import Over, Reading, Samples
+from lightning_evalkit.inputs import Inputs, Multilabel
+from lightning_evalkit.statistics import exact_match, looked_at, of_samples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEFAULT = ("exact_match", "hamming_accuracy", "f1/micro", "f1/macro", "f1/samples", "jaccard/samples")
+
+
+class MultilabelEvaluation(Evaluation):
+    """All numbers of a multilabel classifier from one count of every batch; the meanings of accuracy side by side.
+
+    "exact_match": all labels of a sample right; "hamming_accuracy": labels right of all; "accuracy/<label>". Any
+    statistic can be averaged over labels ("f1/macro", "f1/micro", "f1/weighted") or over samples ("f1/samples");
+    ``per_label=True`` also reports it for each label under its name. ``threshold`` is one number or one per label.
+
+    >>> import torch
+    >>> evaluation = MultilabelEvaluation(inputs="labels", num_labels=3, statistics=["exact_match", "hamming_accuracy"])
+    >>> evaluation.update(torch.tensor([[0, 1, 1], [1, 0, 0]]), torch.tensor([[0, 1, 0], [1, 1, 0]]))
+    >>> evaluation.compute()
+    {'exact_match': tensor(0.), 'hamming_accuracy': tensor(0.6667)}
+    """
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        num_labels: int,
+        label_names: Sequence[str] | None = None,
+        threshold: float | Sequence[float] = 0.5,
+        per_label: bool = False,
+        statistics: Sequence[str] | None = None,
+        weighted: bool = False,
+        ignore_index: int | None = None,
+        zero_division: float = nan,
+        prefix: str | None = None,
+        postfix: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        names = checked_names(inputs, statistics, DEFAULT)
+        cuts = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
+        task = Multilabel(inputs, ignore_index, weighted, False, cuts, num_labels)
+        labels = class_names("label", label_names, num_labels)
+        readings: dict[str, Reading] = {name: multilabel_reading(name, labels) for name in names}
+        if per_label:
+            bases = [r.statistic.name for r in readings.values() if isinstance(r, Over)]
+            for base in dict.fromkeys(["accuracy", *bases]):
+                readings |= {f"{base}/{label}": multilabel_reading(f"{base}/{label}", labels) for label in labels}
+        rows = [reading for reading in readings.values() if isinstance(reading, Samples)]
+        kept = {r.name: exact_match if r.name == "exact_match" else of_samples(r.statistic) for r in rows}
+        kept = {"samples": looked_at, **kept} if kept else {}
+        task = Multilabel(inputs, ignore_index, weighted, False, cuts, num_labels, tuple(kept))
+        super().__init__(
+            MultilabelCounter(task, tuple(kept.values())), readings, zero_division, prefix, postfix, **kwargs
+        )
+        self.num_labels, self.label_names, self.threshold = num_labels, labels, threshold
+
+    def explain(self, first: str = "exact_match", second: str = "hamming_accuracy") -> Finding:
+        """Why two of the numbers are equal, or how far and why they are apart."""
+        joined, counter = self.tally.compute(), self.tally.counter
+        values = {name: float(self[name].reading.value(counter, joined, nan)) for name in (first, second)}
+        return explain_multilabel(self.tally.counts, values, self.label_names)

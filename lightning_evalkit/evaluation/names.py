@@ -1,0 +1,81 @@
+"""Names of entries: one name, one meaning, whatever the number of classes or labels."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, get_args
+
+from lightning_evalkit.errors import DeclarationError, nearest
+from lightning_evalkit.evaluation.readings import At, Hits, Over, Reading, Samples, Whole
+from lightning_evalkit.statistics import OVERALL, STATISTICS, Average, find
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+AVERAGES = tuple(average for average in get_args(Average) if average != "none")
+ONE_VS_REST = "one_vs_rest_accuracy"
+_TOP = re.compile(r"top_(\d+)_accuracy")
+
+
+def class_names(kind: str, given: Sequence[str] | None, number: int) -> tuple[str, ...]:
+    """The names of classes or labels: any different strings but the names of averages; by default their numbers."""
+    names = tuple(map(str, range(number))) if given is None else tuple(given)
+    if len(names) != number:
+        raise DeclarationError(f"expected {number} {kind} names, got {len(names)}.")
+    if any(not isinstance(name, str) for name in names):
+        raise DeclarationError(f"expected {kind} names to be text, got {list(names)!r}.")
+    double = sorted({name for name in names if names.count(name) > 1})
+    if double:
+        raise DeclarationError(f"expected different {kind} names, got {', '.join(map(repr, double))} more than once.")
+    taken = sorted({*AVERAGES, "samples"} & set(names))
+    if taken:
+        raise DeclarationError(
+            f"expected {kind} names other than those of averages, got {', '.join(map(repr, taken))}."
+        )
+    return names
+
+
+def multiclass_reading(name: str, classes: Sequence[str]) -> Reading:
+    """What a name means for a multiclass table."""
+    base, _, over = name.partition("/")
+    if top := _TOP.fullmatch(name):
+        return Hits(int(top[1]))
+    if name == "balanced_accuracy":
+        return Over(find("recall"), "macro", occurring=True)
+    if name in OVERALL:
+        return Whole(find(name))
+    if base == "accuracy" and over:
+        raise DeclarationError(
+            f"{name!r} has two meanings: say {ONE_VS_REST}/{over} (correct of all, one class against the rest) or "
+            f"recall/{over} (correct of that class)."
+        )
+    statistic = find("accuracy" if base == ONE_VS_REST else base)
+    return _averaged_or_single(name, statistic.name, over, classes, AVERAGES)
+
+
+def multilabel_reading(name: str, labels: Sequence[str]) -> Reading:
+    """What a name means for multilabel tables."""
+    base, _, over = name.partition("/")
+    if name == "exact_match":
+        return Samples(name, find("accuracy"))
+    if name in ("hamming_accuracy", "hamming_distance"):
+        return Over(find("accuracy" if name == "hamming_accuracy" else name), "micro")
+    if name == "accuracy":
+        raise DeclarationError(
+            "'accuracy' has several meanings for many labels: say 'exact_match' (all labels of a sample right), "
+            "'hamming_accuracy' (labels right of all) or 'accuracy/<label>'."
+        )
+    if over == "samples":
+        return Samples(name, find(base))
+    return _averaged_or_single(name, find(base).name, over, labels, (*AVERAGES, "samples"))
+
+
+def _averaged_or_single(name: str, base: str, over: str, places: Sequence[str], averages: tuple[str, ...]) -> At | Over:
+    if not over:
+        choices = " or ".join(repr(f"{name}/{average}") for average in averages)
+        raise DeclarationError(f"{name!r} of many classes or labels needs an average: say {choices}.")
+    if over in AVERAGES:
+        return Over(STATISTICS[base] if base in STATISTICS else find(base), over)  # type: ignore[arg-type]
+    if over in places:
+        return At(find(base), list(places).index(over))
+    raise DeclarationError(f"{name!r} ends in no average, class or label: {nearest(over, (*averages, *places))}")

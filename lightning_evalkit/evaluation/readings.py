@@ -1,0 +1,138 @@
+"""What an entry reads from the totals of its tally: a table at one place, an average, a whole table, a sum of samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from lightning_evalkit.diagnosis import why_undefined
+from lightning_evalkit.statistics import OVERALL, Average, Statistic, averaged, find, mean, ratio
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Counts, Totals
+
+
+class Reading(Protocol):
+    """A number in the totals of a counter, and why it may have no value."""
+
+    @property
+    def statistic(self) -> Statistic:
+        """What is read, for its formula, bounds and direction."""
+
+    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+        """The number."""
+
+    def reason(self, counter: Any, totals: Totals) -> str:
+        """Why the number is 0/0."""
+
+
+@dataclass(frozen=True)
+class At:
+    """A statistic of one table: at a threshold, of one class against the rest, of one label."""
+
+    statistic: Statistic
+    place: int
+
+    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+        """The statistic."""
+        return self.of(counter.counts(totals), zero_division)
+
+    def of(self, counts: Counts, zero_division: float) -> Tensor:
+        """The statistic of these counts instead."""
+        return self.statistic(counts.at(self.place)).value(zero_division)
+
+    def reason(self, counter: Any, totals: Totals) -> str:
+        """Which margin is empty."""
+        return why_undefined(counter.counts(totals).at(self.place).exact())
+
+
+@dataclass(frozen=True)
+class Over:
+    """A statistic averaged over classes or labels: over those that have a value and are not ignored."""
+
+    statistic: Statistic
+    average: Average
+    occurring: bool = False
+    """Whether classes without a target are left out, as in balanced accuracy."""
+
+    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+        """The average."""
+        counts = counter.counts(totals)
+        included = self.included(counter, counts, zero_division)
+        return averaged(self.statistic, counts, self.average, zero_division, included)
+
+    def included(self, counter: Any, counts: Counts, zero_division: float = torch.nan) -> Tensor:
+        """The classes or labels that take part."""
+        mask = ~self.statistic(counts).value(zero_division).isnan()
+        if self.occurring:
+            mask = mask & (counts.support != 0)
+        for index in getattr(counter.task, "ignored", ()):
+            if 0 <= index < getattr(counter.task, "num_classes", 0):
+                mask.select(-1, index).fill_(False)
+        return mask
+
+    def reason(self, counter: Any, totals: Totals) -> str:
+        """No class has a value."""
+        return "no class or label has a value"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A statistic of a whole multiclass table."""
+
+    statistic: Statistic
+
+    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+        """The statistic."""
+        return OVERALL[self.statistic.name](counter.counts(totals)).value(zero_division)
+
+    def reason(self, counter: Any, totals: Totals) -> str:
+        """Which margin is empty."""
+        counts = counter.counts(totals)
+        if not bool(counts.support.sum()):
+            return "no samples were counted"
+        return "only one class occurs as target or as prediction"
+
+
+@dataclass(frozen=True)
+class Hits:
+    """How often the target is among the k largest scores."""
+
+    k: int
+
+    @property
+    def statistic(self) -> Statistic:
+        """An accuracy."""
+        return find("accuracy")
+
+    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+        """The share of samples."""
+        return ratio(counter.hits(totals, self.k), counter.counts(totals).support.sum(-1)).value(zero_division)
+
+    def reason(self, counter: Any, totals: Totals) -> str:
+        """There is nothing."""
+        return "no samples were counted"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The mean over samples of a value of each sample; samples without a value count as ``zero_division``, if given."""
+
+    name: str
+    statistic: Statistic
+
+    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+        """The mean."""
+        part, defined = counter.rows(totals, self.name)
+        everyone = counter.rows(totals, "samples")[1]
+        values = torch.stack((part / defined, torch.full_like(part, zero_division)), -1)
+        undefined = everyone - defined if zero_division == zero_division else torch.zeros_like(part)
+        return mean(values, torch.stack((defined, undefined), -1), zero_division)
+
+    def reason(self, counter: Any, totals: Totals) -> str:
+        """There is nothing."""
+        return "no sample has a value"
