@@ -29,9 +29,7 @@ def class_names(kind: str, given: Sequence[str] | None, number: int) -> tuple[st
         raise DeclarationError(f"expected different {kind} names, got {', '.join(map(repr, double))} more than once.")
     taken = sorted({*AVERAGES, "samples"} & set(names))
     if taken:
-        raise DeclarationError(
-            f"expected {kind} names other than those of averages, got {', '.join(map(repr, taken))}."
-        )
+        raise DeclarationError(f"expected {kind} names that are no averages, got {', '.join(map(repr, taken))}.")
     return names
 
 

@@ -1,4 +1,4 @@
-"""What an entry reads from the totals of its tally: a table at one place, an average, a whole table, a sum of samples."""
+"""What an entry reads from the totals of its tally: a table, an average, a whole table, a mean over samples."""
 
 from __future__ import annotations
 
