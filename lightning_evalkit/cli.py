@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CELLS = ("tp", "fp", "fn", "tn")
+LONGEST = 300
+"""Digits of a count that still has a float; no data set comes near."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +72,7 @@ def _counts(chosen: Namespace) -> Counts:
                 f"expected either --counts or --{' --'.join(CELLS)}, got --counts and --{next(iter(given))}."
             )
         parts = chosen.counts.split(",")
-        if len(parts) != len(CELLS) or not all(part.strip().isdigit() for part in parts):
+        if len(parts) != len(CELLS) or not all(_is_count(part.strip()) for part in parts):
             raise InputError(
                 f"expected --counts tp,fp,fn,tn, four whole numbers such as 40,10,10,40, got {chosen.counts!r}."
             )
@@ -79,6 +81,10 @@ def _counts(chosen: Namespace) -> Counts:
     if missing:
         raise InputError(f"expected all four counts, {' '.join(missing)} missing; or give --counts tp,fp,fn,tn.")
     return Counts(**given)
+
+
+def _is_count(part: str) -> bool:
+    return part.isascii() and part.isdigit() and len(part) <= LONGEST
 
 
 def _show(finding: Finding, form: str) -> None:

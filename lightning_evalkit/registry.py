@@ -31,12 +31,12 @@ class Registry(Generic[Entry]):
         if name in self._entries:
             raise DeclarationError(f"the {self.kind} {name!r} exists already; choose another name.")
         self._entries[name] = entry
-        self._synonyms.update(dict.fromkeys(also, name))
+        self._synonyms.update(dict.fromkeys(map(_word, also), name))
 
     def __getitem__(self, name: str) -> Entry:
         if name in self._entries:
             return self._entries[name]
-        word = name.lower().replace(" ", "_").replace("-", "_")
+        word = _word(name)
         if word in self._synonyms:
             raise DeclarationError(f"the {self.kind} {name!r} is called {self._synonyms[word]!r} here.")
         raise DeclarationError(f"there is no {self.kind} {name!r}: {nearest(word, self._entries)}")
@@ -49,3 +49,7 @@ class Registry(Generic[Entry]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+def _word(name: str) -> str:
+    return name.lower().replace(" ", "_").replace("-", "_")

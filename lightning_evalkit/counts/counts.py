@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 import torch
 from torch import Tensor
 
-# Python numbers stay exact; tensors may have any shape (thresholds, classes, samples).
-Number = Tensor | int | float | Fraction
+from lightning_evalkit.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
     """True and false positives and negatives, by name, as scalars or as tensors of one shape.
+
+    Python numbers of any size stay exact; tensors may have any shape (thresholds, classes, labels, samples).
 
     >>> Counts(tp=40, fp=10, fn=10, tn=40) + Counts(tp=1, fp=0, fn=0, tn=0)
     Counts(tp=41, fp=10, fn=10, tn=40)
@@ -82,8 +84,7 @@ class Counts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Counts):
             return NotImplemented
-        pairs = zip(self.cells, other.cells, strict=True)
-        return all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in pairs)
+        return all(_same(a, b) for a, b in zip(self.cells, other.cells, strict=True))
 
     __hash__ = None  # type: ignore[assignment]  # holds tensors
 
@@ -105,8 +106,13 @@ class Counts:
         return Counts(tp=self.tn, fp=self.fn, fn=self.fp, tn=self.tp)
 
     def exact(self) -> Counts:
-        """The same counts as Python integers (or floats, where weighted), for decisions that must not round."""
-        return Counts(*(c.tolist() if isinstance(c, Tensor) else c for c in self.cells))
+        """The same counts of one table as Python integers, or fractions where weighted: nothing rounds any more."""
+        numbers: list[Any] = [c.tolist() if isinstance(c, Tensor) else c for c in self.cells]
+        if any(isinstance(n, list) for n in numbers):
+            raise InputError("expected the counts of one table, got several: choose one threshold, class or label.")
+        if any(isinstance(n, float) and not isfinite(n) for n in numbers) or min(numbers) < 0:
+            raise InputError(f"expected counts that are finite and not negative, got {self}.")
+        return Counts(*(n if isinstance(n, int) else Fraction(n) for n in numbers))
 
     def real(self) -> Counts:
         """The same counts as real tensors, in which products of counts do not overflow."""
@@ -116,6 +122,14 @@ class Counts:
         names = ("tp", "fp", "fn", "tn")
         values = (c.tolist() if isinstance(c, Tensor) else c for c in self.cells)
         return f"Counts({', '.join(f'{n}={v}' for n, v in zip(names, values, strict=True))})"
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.shape == b.shape and bool((a == b).all())
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        a, b = (x.tolist() if isinstance(x, Tensor) else x for x in (a, b))
+    return bool(a == b)
 
 
 def _real(count: Any) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.diagnosis.finding import Finding, Table
@@ -38,17 +39,14 @@ def explain(counts: Counts, first: str = "accuracy", second: str = "f1") -> Find
     if one == other:
         raise InputError(f"expected two different statistics, got {first!r} twice.")
     counts = counts.exact()
-    if not isinstance(counts.tp, (int, float, Fraction)):
-        raise InputError("expected the counts of one table, got several: choose one threshold or class.")
-    if min(counts.cells) < 0:
-        raise InputError(f"expected counts that are not negative, got {counts}.")
-    values = {s.name: _Value(s, counts) for s in (one, other)}
-    reasons = IDENTITIES.get(frozenset(values), _no_identity)(counts)
-    a, b = values.values()
+    a, b = _Value(one, counts), _Value(other, counts)
+    defined = a.defined and b.defined
+    identity = IDENTITIES.get(frozenset({one.name, other.name}), _no_identity)(counts)
+    reasons = identity.reasons if defined else tuple(reason for value in (a, b) for reason in value.why_undefined())
     return Finding(
-        code=reasons.code if a.defined and b.defined else "undefined",
+        code=identity.code if defined else "undefined",
         headline=_headline(a, b),
-        reasons=(*(r for v in (a, b) for r in v.why_undefined()), *reasons.reasons),
+        reasons=reasons,
         table=_at_other_prevalences(counts, one, other),
         evidence=_evidence(counts, a, b),
     )
@@ -61,11 +59,22 @@ class _Value:
         quantity = statistic(counts)
         self.statistic, self.counts = statistic, counts
         self.exact = quantity.exact()
-        self.number = float(quantity.value())
+        self.number = float(quantity.value()) if self.exact is None else float(self.exact)
         self.defined = not bool(quantity.undefined())
 
     def __str__(self) -> str:
         return f"{self.number:.6g}" if self.defined else "undefined"
+
+    def minus(self, other: _Value) -> float:
+        """The gap; 0.0 exactly when both are equal (roots are compared as numbers)."""
+        if self.exact is not None and other.exact is not None:
+            return float(self.exact - other.exact)
+        gap = 0.0 if self.number == other.number else self.number - other.number
+        return 0.0 if abs(gap) < 1e-12 else gap
+
+    def plain(self) -> float | None:
+        """The number for JSON, which knows neither NaN nor infinity."""
+        return self.number if isfinite(self.number) else None
 
     def why_undefined(self) -> list[str]:
         if self.defined:
@@ -86,19 +95,12 @@ def why_undefined(counts: Counts) -> str:
     return empty[0] if counts.total == 0 else " and ".join(empty) or "its parts vanish together"
 
 
-def _equal(a: _Value, b: _Value) -> bool:
-    if a.exact is not None and b.exact is not None:
-        return a.exact == b.exact
-    return a.number == b.number or abs(a.number - b.number) < 1e-12  # roots are compared as numbers
-
-
 def _headline(a: _Value, b: _Value) -> str:
     names = f"{a.statistic.name} and {b.statistic.name}"
     if not (a.defined and b.defined):
         return f"{names} cannot be compared: {a.statistic.name} is {a}, {b.statistic.name} is {b}."
-    if _equal(a, b):
-        return f"{names} are equal: both are {a}."
-    return f"{names} differ by {abs(a.number - b.number):.6g}: {a} and {b}."
+    gap = a.minus(b)
+    return f"{names} are equal: both are {a}." if gap == 0 else f"{names} differ by {abs(gap):.6g}: {a} and {b}."
 
 
 def accuracy_and_f1(counts: Counts) -> Identity:
@@ -187,23 +189,21 @@ def _at_other_prevalences(counts: Counts, one: Statistic, other: Statistic) -> T
 def _evidence(counts: Counts, a: _Value, b: _Value) -> dict[str, Any]:
     crossing = crossing_prevalence(counts)
     both = a.defined and b.defined
+    gap = a.minus(b) if both else None
     projected = {}
     if counts.positives and counts.negatives:
         for p in PREVALENCES:
             there = at_prevalence(counts, p)
-            projected[f"{float(p):g}"] = {v.statistic.name: _plain(_Value(v.statistic, there)) for v in (a, b)}
+            projected[f"{float(p):g}"] = {v.statistic.name: _Value(v.statistic, there).plain() for v in (a, b)}
+    numbers = (cell if isinstance(cell, int) else float(cell) for cell in counts.cells)
     return {
-        "counts": dict(zip(("tp", "fp", "fn", "tn"), counts.cells, strict=True)),
-        "values": {v.statistic.name: _plain(v) for v in (a, b)},
-        "equal": _equal(a, b) if both else None,
-        "gap": a.number - b.number if both else None,
+        "counts": dict(zip(("tp", "fp", "fn", "tn"), numbers, strict=True)),
+        "values": {v.statistic.name: v.plain() for v in (a, b)},
+        "equal": gap == 0 if both else None,
+        "gap": gap if gap is not None and isfinite(gap) else None,
         "crossing_prevalence": None if crossing is None else float(crossing),
         "at_prevalence": projected,
     }
-
-
-def _plain(value: _Value) -> float | None:
-    return value.number if value.defined else None
 
 
 def _n(number: Any) -> str:

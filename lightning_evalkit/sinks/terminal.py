@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table as RichTable
+from rich.text import Text
 
 if TYPE_CHECKING:
     from lightning_evalkit.diagnosis import Finding
@@ -17,12 +18,12 @@ def show(finding: Finding, console: Console | None = None) -> None:
     console.print(finding.headline, style="bold", markup=False)
     for reason in finding.reasons:
         grid = RichTable.grid(padding=(0, 1))
-        grid.add_row("•", reason.replace("[", r"\["))
+        grid.add_row("•", Text(reason))
         console.print(grid)
     if finding.table is not None:
-        table = RichTable(*finding.table.headings, title_justify="left")
-        for column in table.columns:
-            column.justify = "right"
+        table = RichTable()
+        for heading in finding.table.headings:  # texts, not markup: a class may be called [red]
+            table.add_column(Text(heading), justify="right")
         for row in finding.table.rows:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))
         console.print(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -100,17 +101,17 @@ def f_beta(beta: float) -> Statistic:
     """
     if not 0 < beta < inf:
         raise DeclarationError(f"expected beta to be a finite number above 0, got {beta}.")
-    number = int(beta) if float(beta).is_integer() else beta  # whole numbers keep Python's integers exact
-    name, weight = f"f{number}", number * number
+    number = int(beta) if float(beta).is_integer() else float(beta)
+    name, square = f"f{number}", Fraction(str(number)) ** 2
     if name in STATISTICS:
         return STATISTICS[name]
     formula = f"Recall weighs {number} times precision: (1 + b²) tp / ((1 + b²) tp + b² fn + fp), b = {number}."
     if number == 1:
         formula = "The harmonic mean of precision and recall: 2 tp / (2 tp + fp + fn)."
 
-    def definition(c: Counts) -> Quantity:
-        part = (1 + weight) * c.tp
-        return ratio(part, part + weight * c.fn + c.fp)
+    def definition(c: Counts) -> Quantity:  # b² is a fraction: multiplied out, whole numbers stay exact
+        part = (square.numerator + square.denominator) * c.tp
+        return ratio(part, part + square.numerator * c.fn + square.denominator * c.fp)
 
     return Statistic(name, definition, symbol=f"F{number}", formula=formula, ignores=("tn",))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 import torch
@@ -87,5 +88,12 @@ def root(part: Any, whole: Any) -> Quantity:
 
 def _real(number: Any) -> Tensor:
     if not isinstance(number, Tensor):
-        return torch.tensor(float(number), dtype=torch.float64)
+        return torch.tensor(_float(number), dtype=torch.float64)
     return number if number.is_floating_point() else number.to(real_dtype(number.device))
+
+
+def _float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # an integer or fraction that no float holds
+        return inf if number > 0 else -inf

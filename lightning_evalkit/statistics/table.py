@@ -54,7 +54,7 @@ def statistic(name: str, *, symbol: str, also: tuple[str, ...] = (), **described
     return add
 
 
-_F_BETA = re.compile(r"f(\d+(\.\d+)?(e-?\d+)?)")
+_F_BETA = re.compile(r"f((0|[1-9]\d*)(\.\d+)?(e-?\d+)?)")
 
 
 def find(name: str) -> Statistic:
