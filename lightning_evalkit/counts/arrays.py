@@ -34,6 +34,14 @@ def ones_among(values: Array) -> Array | None:
     return mask if np.count_nonzero(mask) == np.count_nonzero(values) else None
 
 
+def equal_to(values: Array, number: Any) -> Array:
+    """Which values are this number, taken for what it is in their type, as torch does: -1 is 255 among bytes."""
+    if values.dtype.kind in "iu":
+        number = np.asarray(number).astype(values.dtype)
+    equal: Array = values == number
+    return equal
+
+
 def within_unit(scores: Array) -> bool:
     """Whether every score is in [0, 1]; NaN is not."""
     return not scores.size or bool(

@@ -5,7 +5,7 @@ Deferred, on an accelerator and inside ``torch.compile``: a dozen operators, non
 Samples that are not what was declared fall out of both classes; their number is what is missing from the total.
 
 Totals are kept in marginals, for T thresholds:
-    tp × T, fp × T, positives, negatives, [ignored,] [batches not guessed to be logits,] samples, updates
+    tp × T, fp × T, positives, negatives, [ignored,] [batches guessed to be probabilities, logits,] samples, updates
 """
 
 from __future__ import annotations
@@ -15,10 +15,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from lightning_evalkit.counts.arrays import BLOCK, Array, above_cuts, array_of, ones_among, within_unit, without_nan
+from lightning_evalkit.counts.arrays import (
+    BLOCK,
+    Array,
+    above_cuts,
+    array_of,
+    equal_to,
+    ones_among,
+    within_unit,
+    without_nan,
+)
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import Counts, real_dtype
-from lightning_evalkit.counts.decisions import decided, weighable
+from lightning_evalkit.counts.decisions import decided, guesses, weighable
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Binary, complaint
 
@@ -33,7 +42,7 @@ class BinaryCounter:
         self.task = task
         self.ignores, self.guesses = task.ignore_index is not None, task.inputs == "auto"
         self.marginals = 2 * len(task.thresholds) + 2
-        self.width = self.marginals + self.ignores + self.guesses + 2
+        self.width = self.marginals + self.ignores + 2 * self.guesses + 2
         self.real_width = self.marginals if task.weighted else 0
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
@@ -59,7 +68,7 @@ class BinaryCounter:
         if totals is None:
             raise InputError(complaint(self.task, preds, target, None))
         if self.guesses:
-            totals.append(int(reading != "logits"))
+            totals += [samples > 0 and reading == kind for kind in ("probabilities", "logits")]
         return Totals(torch.from_numpy(np.array([*totals, samples, 1], dtype=np.int64)))
 
     def _block(self, preds: Tensor, target: Tensor, reading: str) -> list[Any] | None:
@@ -67,7 +76,7 @@ class BinaryCounter:
         scores, truth = array_of(preds), array_of(target)
         ignored = []
         if self.ignores:
-            used = truth != self.task.ignore_index
+            used = ~equal_to(truth, self.task.ignore_index)
             ignored = [truth.size - np.count_nonzero(used)]
             if ignored[0]:
                 scores, truth, preds = scores[used], truth[used], preds[torch.from_numpy(used)]
@@ -90,19 +99,19 @@ class BinaryCounter:
         return above_cuts(preds, scores, self.task.cuts(reading))
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        above, good, not_logits = decided(self.task, preds)
+        above, good, probable = decided(self.task, preds)
         if weight is not None:
+            weight = weight.to(real_dtype(weight.device))
             good = good & weighable(weight)
         masks = torch.stack(self._rows(above, torch.where(good, target, -1), target))
         sums, reals = masks.sum(-1), None
         if weight is not None:
             weighed = torch.where(masks.narrow(0, 0, self.marginals), weight, 0.0)
-            reals = weighed.sum(-1, dtype=real_dtype(weight.device))
+            reals = weighed.sum(-1)
         if self.task.samplewise:
             sums, reals = sums.T, None if reals is None else reals.T
         if self.guesses:
-            column = sums.new_ones(1) if not_logits is None else not_logits
-            sums = torch.cat((sums, column.expand(*sums.shape[:-1], 1)), -1)
+            sums = torch.cat((sums, guesses(probable, preds, sums)), -1)
         sums = torch.constant_pad_nd(sums, (0, 1), preds.shape[-1])
         return Totals(torch.constant_pad_nd(sums, (0, 1), 1), reals)
 
@@ -129,11 +138,11 @@ class BinaryCounter:
         integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
         first = self.marginals - 2
         *classes, samples, updates = integers.narrow(0, first, self.width - first).tolist()
-        otherwise = classes.pop() if self.guesses else updates
+        logits, probabilities = (classes.pop(), classes.pop()) if self.guesses else (0, 0)
         return Ledger(
             updates=updates,
             ignored=classes[2] if self.ignores else 0,
             invalid=samples - sum(classes),
-            guessed_logits=updates - otherwise,
-            guessed_otherwise=otherwise,
+            guessed_logits=logits,
+            guessed_probabilities=probabilities,
         )

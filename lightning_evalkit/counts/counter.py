@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 if TYPE_CHECKING:
     from lightning_evalkit.counts.counts import Counts
@@ -28,12 +29,14 @@ class Ledger:
     ignored: int
     invalid: int
     guessed_logits: int
-    guessed_otherwise: int
+    guessed_probabilities: int
 
 
 def is_deferred(values: Tensor) -> bool:
     """Whether looking at values would make the host wait, or a graph break."""
-    return torch.compiler.is_compiling() or type(values) is not Tensor or not values.is_cpu
+    if torch.compiler.is_compiling() or not values.is_cpu:
+        return True
+    return type(values) is not Tensor and type(values) is not Parameter  # fake tensors and the like hold no values
 
 
 class Counter(Protocol):

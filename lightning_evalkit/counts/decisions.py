@@ -18,7 +18,8 @@ class Decisions(NamedTuple):
 
     above: list[Tensor]
     good: Tensor
-    not_logits: Tensor | None
+    probable: Tensor | None
+    """Whether the batch was guessed to be probabilities, of shape (1,)."""
 
 
 def decided(task: Thresholded, preds: Tensor) -> Decisions:
@@ -33,9 +34,17 @@ def decided(task: Thresholded, preds: Tensor) -> Decisions:
     if reading == "logits":
         return Decisions([preds > cut for cut in task.cuts(reading)], number, None)
     # Guessed as torchmetrics does: logits as soon as one score of the batch is outside [0, 1].
-    guess = (preds.clamp(0, 1) == preds).flatten().all(-1, keepdim=True)
+    probable = (preds.clamp(0, 1) == preds).flatten().all(-1, keepdim=True)
     pairs = zip(task.cuts("probabilities"), task.cuts("logits"), strict=True)
-    return Decisions([preds > torch.where(guess, *pair) for pair in pairs], number, guess)
+    above = [torch.where(probable, preds > cut, preds > logit) for cut, logit in pairs]
+    return Decisions(above, number, probable)
+
+
+def guesses(probable: Tensor | None, preds: Tensor, like: Tensor) -> Tensor:
+    """Two columns for the ledger: guessed to be probabilities, to be logits; an empty batch is neither."""
+    if probable is None or not preds.numel():
+        return like.new_zeros((*like.shape[:-1], 2))
+    return torch.cat((probable, ~probable)).expand(*like.shape[:-1], 2)
 
 
 def weighable(weight: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from lightning_evalkit.counts.arrays import Array, array_of, within, within_unit, without_nan
+from lightning_evalkit.counts.arrays import Array, array_of, equal_to, within, within_unit, without_nan
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import weighable
@@ -74,7 +74,7 @@ class MulticlassCounter:
         """Which targets are not ignored; None if all are."""
         if not self.ignores:
             return None
-        used: Array = np.logical_and.reduce([truth != index for index in self.task.ignored])
+        used: Array = ~np.logical_or.reduce([equal_to(truth, index) for index in self.task.ignored])
         return used
 
     def _in_range(self, truth: Array, label: Array) -> bool:
@@ -103,6 +103,7 @@ class MulticlassCounter:
         if self.task.num_classes is not None:
             good = good & (target >= 0) & (target < self.classes)
         if weight is not None:
+            weight = weight.to(real_dtype(weight.device))
             good = good & weighable(weight)
         used = good & ~ignored
         codes = self._codes(target.long(), label.long(), used)
@@ -206,7 +207,7 @@ class MulticlassCounter:
             ignored=sum(ignored),
             invalid=samples - sum(ignored) - int(integers.narrow(0, first, length).sum()),
             guessed_logits=0,
-            guessed_otherwise=updates,
+            guessed_probabilities=0,
         )
 
 

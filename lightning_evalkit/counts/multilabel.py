@@ -1,7 +1,7 @@
 """Counting several yes-or-no predictions per sample: for each label as in a binary problem, and over samples.
 
-Totals, for L labels: tp × L, fp × L, positives × L, negatives × L, ignored, [batches not guessed to be logits,]
-elements, updates; as reals: the first 4 L weighted, where declared so; sums over samples and their weights × rows
+Totals, for L labels: tp × L, fp × L, positives × L, negatives × L, ignored, [batches guessed to be probabilities,
+logits,] elements, updates; as reals: the first 4 L weighted, where declared so; sums over samples and their weights × rows
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from lightning_evalkit.counts.arrays import (
     Array,
     above_cuts,
     array_of,
+    equal_to,
     ones_among,
     true_per_column,
     true_per_row,
@@ -24,7 +25,7 @@ from lightning_evalkit.counts.arrays import (
 )
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import Counts, real_dtype
-from lightning_evalkit.counts.decisions import decided, weighable
+from lightning_evalkit.counts.decisions import decided, guesses, weighable
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Multilabel, complaint
 
@@ -45,7 +46,7 @@ class MultilabelCounter:
         self.task, self.row_values = task, row_values
         self.marginals = 4 * task.num_labels
         self.guesses = task.inputs == "auto"
-        self.width = self.marginals + 1 + self.guesses + 2
+        self.width = self.marginals + 1 + 2 * self.guesses + 2
         self.real_width = (self.marginals if task.weighted else 0) + 2 * len(row_values)
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
@@ -72,7 +73,8 @@ class MultilabelCounter:
         if any(part is None for part in sums):
             raise InputError(complaint(self.task, preds, target, None))
         columns, reals = (sum(parts[1:], start=parts[0]) for parts in zip(*sums, strict=True))
-        ledger = [int(reading != "logits")] if self.guesses else []
+        kinds = ("probabilities", "logits") if self.guesses else ()
+        ledger = [target.numel() > 0 and reading == kind for kind in kinds]
         integers = np.concatenate((columns, [*ledger, target.numel(), 1])).astype(np.int64)
         return Totals(torch.from_numpy(integers), reals if self.row_values else None)
 
@@ -81,7 +83,7 @@ class MultilabelCounter:
         scores, truth = array_of(preds), array_of(target)
         used = None
         if self.task.ignore_index is not None:
-            used = truth != self.task.ignore_index
+            used = ~equal_to(truth, self.task.ignore_index)
             scores, truth = np.where(used, scores, 0), np.where(used, truth, 0)
         positive, above = ones_among(truth), self._above(preds, scores, reading)
         if positive is None or above is None:
@@ -92,7 +94,7 @@ class MultilabelCounter:
         tp, predicted, positives = true_per_column(both), true_per_column(above), true_per_column(positive)
         looked = float(len(truth)) if used is None else true_per_column(used)
         ignored = 0 if used is None else used.size - np.count_nonzero(used)
-        columns = np.concatenate((tp, predicted - tp, positives, looked - positives, [ignored]))
+        columns: Array = np.concatenate((tp, predicted - tp, positives, looked - positives, np.array([ignored])))
         return columns.astype(np.float64), self._row_sums_of(both, above, positive, used)
 
     def _above(self, preds: Tensor, scores: Array, reading: str) -> Array | None:
@@ -118,8 +120,9 @@ class MultilabelCounter:
     # ---- deferred
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        above, good, not_logits = self._decided(preds)
+        above, good, probable = self._decided(preds)
         if weight is not None:
+            weight = weight.to(real_dtype(weight.device))
             good = good & weighable(weight)
         checked = torch.where(good, target, -1)
         positive, negative = checked == 1, checked == 0
@@ -129,14 +132,13 @@ class MultilabelCounter:
         masks = torch.stack((above & positive, above & negative, positive, negative), -2)  # (..., 4, L)
         sums = [masks.sum(-3).flatten(-2), ignored.flatten(-2).sum(-1, keepdim=True)]
         if self.guesses:
-            column = sums[0].new_ones(1) if not_logits is None else not_logits
-            sums.append(column.expand(*sums[0].shape[:-1], 1))
+            sums.append(guesses(probable, preds, sums[0]))
         elements = target.shape[-2] * target.shape[-1]
         integers = torch.constant_pad_nd(torch.constant_pad_nd(torch.cat(sums, -1), (0, 1), elements), (0, 1), 1)
         reals = []
         if weight is not None:
             weighed = torch.where(masks, weight.unsqueeze(-2), 0.0)
-            reals.append(weighed.sum(-3, dtype=real_dtype(weight.device)).flatten(-2))
+            reals.append(weighed.sum(-3).flatten(-2))
         if self.row_values:
             tp, fp, positives, negatives = masks.sum(-1).to(real_dtype(masks.device)).unbind(-1)
             row_weight = None if weight is None else weight.select(-1, 0)
@@ -144,11 +146,11 @@ class MultilabelCounter:
         return Totals(integers, torch.cat(reals, -1) if reals else None)
 
     def _decided(self, preds: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        above, good, not_logits = decided(self.task, preds)
+        above, good, probable = decided(self.task, preds)
         if len(above) == 1:
-            return above[0], good, not_logits
+            return above[0], good, probable
         columns = [mask.select(-1, label) for label, mask in enumerate(above)]
-        return torch.stack(columns, -1), good, not_logits
+        return torch.stack(columns, -1), good, probable
 
     def _row_sums(self, tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor, weight: Tensor | None) -> Tensor:
         """For every row function its weighted sum over samples, and the weight of the samples that have a value."""
@@ -182,11 +184,11 @@ class MultilabelCounter:
         integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
         ignored, *guessed, elements, updates = integers.narrow(0, self.marginals, self.width - self.marginals).tolist()
         counted = int(integers.narrow(0, self.marginals // 2, self.marginals // 2).sum())
-        otherwise = guessed[0] if guessed else updates
+        probabilities, logits = guessed or (0, 0)
         return Ledger(
             updates=updates,
             ignored=ignored,
             invalid=elements - counted - ignored,
-            guessed_logits=updates - otherwise,
-            guessed_otherwise=otherwise,
+            guessed_logits=logits,
+            guessed_probabilities=probabilities,
         )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from lightning_evalkit.counts import Counter, Totals
+import torch
+
+from lightning_evalkit.counts import Counter, Totals, is_deferred
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +20,12 @@ def counted(
 ) -> tuple[AnyCounter, Totals]:
     """The counter and the totals of the batch; on an accelerator ``validate_args`` waits, to raise for bad values."""
     totals = counter.count(preds, target, sample_weight)
-    if validate_args and not preds.is_cpu and (invalid := counter.ledger(totals).invalid):
+    if (
+        validate_args
+        and is_deferred(preds)
+        and not torch.compiler.is_compiling()
+        and (invalid := counter.ledger(totals).invalid)
+    ):
         raise InputError(
             f"{invalid} samples are not what was declared ({counter.task}): move them to the CPU to see which."
         )

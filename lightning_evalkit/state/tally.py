@@ -136,10 +136,10 @@ class Tally(Metric):
 
     def _warn(self, ledger: Ledger) -> None:
         name = type(self).__name__
-        if ledger.guessed_logits and ledger.guessed_otherwise:
+        if ledger.guessed_logits and ledger.guessed_probabilities:
             rank_zero_warn(
-                f"{name} guessed that scores are logits in {ledger.guessed_logits} batches and that they are not in "
-                f"{ledger.guessed_otherwise}, so they were cut at different places: declare inputs='logits' or "
+                f"{name} guessed that scores are logits in {ledger.guessed_logits} batches and probabilities in "
+                f"{ledger.guessed_probabilities}, so they were cut at different places: declare inputs='logits' or "
                 "inputs='probabilities'.",
                 MixedReadingWarning,
             )

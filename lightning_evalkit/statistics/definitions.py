@@ -6,6 +6,8 @@ from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.statistics.quantity import Quantity, ratio, root
 from lightning_evalkit.statistics.table import STATISTICS, Statistic, statistic
@@ -109,9 +111,10 @@ def f_beta(beta: float) -> Statistic:
     if number == 1:
         formula = "The harmonic mean of precision and recall: 2 tp / (2 tp + fp + fn)."
 
-    def definition(c: Counts) -> Quantity:  # b² is a fraction: multiplied out, whole numbers stay exact
-        part = (square.numerator + square.denominator) * c.tp
-        return ratio(part, part + square.numerator * c.fn + square.denominator * c.fp)
+    def definition(c: Counts) -> Quantity:  # b² as a fraction, multiplied out: Python's numbers stay exact
+        misses, alarms = (float(square), 1.0) if isinstance(c.tp, Tensor) else (square.numerator, square.denominator)
+        part = (misses + alarms) * c.tp
+        return ratio(part, part + misses * c.fn + alarms * c.fp)
 
     return Statistic(name, definition, symbol=f"F{number}", formula=formula, ignores=("tn",))
 
