@@ -27,7 +27,7 @@ from lightning_evalkit.counts.arrays import (
 )
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import Counts, real_dtype
-from lightning_evalkit.counts.decisions import decided, guesses, weighable
+from lightning_evalkit.counts.decisions import checked, decided, guesses, weighable
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Binary, complaint
 
@@ -99,11 +99,11 @@ class BinaryCounter:
         return above_cuts(preds, scores, self.task.cuts(reading))
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        above, good, probable = decided(self.task, preds)
+        above, bad, probable = decided(self.task, preds)
         if weight is not None:
             weight = weight.to(real_dtype(weight.device))
-            good = good & weighable(weight)
-        masks = torch.stack(self._rows(above, torch.where(good, target, -1), target))
+            bad = bad | weighable(weight).logical_not()
+        masks = torch.stack(self._rows(above, checked(target, bad), target))
         sums, reals = masks.sum(-1), None
         if weight is not None:
             weighed = torch.where(masks.narrow(0, 0, self.marginals), weight, 0.0)
@@ -115,9 +115,9 @@ class BinaryCounter:
         sums = torch.constant_pad_nd(sums, (0, 1), preds.shape[-1])
         return Totals(torch.constant_pad_nd(sums, (0, 1), 1), reals)
 
-    def _rows(self, above: list[Tensor], checked: Tensor, target: Tensor) -> list[Tensor]:
-        """One mask per sum that is kept; targets that are not what was declared are in none."""
-        positive, negative = checked == 1, checked == 0
+    def _rows(self, above: list[Tensor], truth: Tensor, target: Tensor) -> list[Tensor]:
+        """One mask per sum that is kept; samples that are not what was declared are in none."""
+        positive, negative = truth == 1, truth == 0
         if self.task.ignore_index == 1:
             positive = torch.zeros_like(positive)
         if self.task.ignore_index == 0:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Decisions(NamedTuple):
-    """What scores decide: a mask per threshold, which scores are what was declared, and the guess, if one was made."""
+    """What scores decide: a mask per threshold, which scores are not what was declared, and the guess, if any."""
 
     above: list[Tensor]
-    good: Tensor
+    bad: Tensor
     probable: Tensor | None
     """Whether the batch was guessed to be probabilities, of shape (1,)."""
 
@@ -27,24 +27,29 @@ def decided(task: Thresholded, preds: Tensor) -> Decisions:
     reading = task.reading(preds)
     if reading == "labels":
         yes = preds == 1
-        return Decisions([yes] * len(task.thresholds), yes | (preds == 0), None)
+        return Decisions([yes] * len(task.thresholds), (preds != 0) & (preds != 1), None)
     if reading == "probabilities":
-        return Decisions([preds > cut for cut in task.cuts(reading)], preds.clamp(0, 1) == preds, None)
-    number = preds == preds  # NaN is not
+        return Decisions([preds > cut for cut in task.cuts(reading)], preds.clamp(0, 1) != preds, None)
+    no_number = preds != preds  # only NaN is unequal to itself
     if reading == "logits":
-        return Decisions([preds > cut for cut in task.cuts(reading)], number, None)
+        return Decisions([preds > cut for cut in task.cuts(reading)], no_number, None)
     # Guessed as torchmetrics does: logits as soon as one score of the batch is outside [0, 1].
     probable = (preds.clamp(0, 1) == preds).flatten().all(-1, keepdim=True)
     pairs = zip(task.cuts("probabilities"), task.cuts("logits"), strict=True)
     above = [torch.where(probable, preds > cut, preds > logit) for cut, logit in pairs]
-    return Decisions(above, number, probable)
+    return Decisions(above, no_number, probable)
+
+
+def checked(target: Tensor, bad: Tensor) -> Tensor:
+    """The targets with a value that is neither 0 nor 1 wherever something about the sample is not what was declared."""
+    return (target.to(torch.uint8) if target.dtype == torch.bool else target).masked_fill(bad, 2)
 
 
 def guesses(probable: Tensor | None, preds: Tensor, like: Tensor) -> Tensor:
     """Two columns for the ledger: guessed to be probabilities, to be logits; an empty batch is neither."""
     if probable is None or not preds.numel():
         return like.new_zeros((*like.shape[:-1], 2))
-    return torch.cat((probable, ~probable)).expand(*like.shape[:-1], 2)
+    return torch.cat((probable, probable.logical_not())).expand(*like.shape[:-1], 2)
 
 
 def weighable(weight: Tensor) -> Tensor:

@@ -105,7 +105,7 @@ class MulticlassCounter:
         if weight is not None:
             weight = weight.to(real_dtype(weight.device))
             good = good & weighable(weight)
-        used = good & ~ignored
+        used = good & ignored.logical_not()
         codes = self._codes(target.long(), label.long(), used)
         masks = [hit & used for hit in hits]
         elements = target[0].numel() if self.task.samplewise else target.numel()

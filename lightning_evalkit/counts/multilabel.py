@@ -1,7 +1,7 @@
 """Counting several yes-or-no predictions per sample: for each label as in a binary problem, and over samples.
 
 Totals, for L labels: tp × L, fp × L, positives × L, negatives × L, ignored, [batches guessed to be probabilities,
-logits,] elements, updates; as reals: the first 4 L weighted, where declared so; sums over samples and their weights × rows
+logits,] elements, updates; as reals, where declared: the first 4 L weighted, sums over samples and their weights
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lightning_evalkit.counts.arrays import (
 )
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import Counts, real_dtype
-from lightning_evalkit.counts.decisions import decided, guesses, weighable
+from lightning_evalkit.counts.decisions import checked, decided, guesses, weighable
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Multilabel, complaint
 
@@ -120,15 +120,16 @@ class MultilabelCounter:
     # ---- deferred
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        above, good, probable = self._decided(preds)
+        above, bad, probable = self._decided(preds)
         if weight is not None:
             weight = weight.to(real_dtype(weight.device))
-            good = good & weighable(weight)
-        checked = torch.where(good, target, -1)
-        positive, negative = checked == 1, checked == 0
+            bad = bad | weighable(weight).logical_not()
+        truth = checked(target, bad)
+        positive, negative = truth == 1, truth == 0
         index = self.task.ignore_index
         ignored = torch.zeros_like(positive) if index is None else target.eq(index)  # type: ignore[arg-type]
-        positive, negative = positive & ~ignored, negative & ~ignored
+        kept = ignored.logical_not()
+        positive, negative = positive & kept, negative & kept
         masks = torch.stack((above & positive, above & negative, positive, negative), -2)  # (..., 4, L)
         sums = [masks.sum(-3).flatten(-2), ignored.flatten(-2).sum(-1, keepdim=True)]
         if self.guesses:
@@ -146,11 +147,11 @@ class MultilabelCounter:
         return Totals(integers, torch.cat(reals, -1) if reals else None)
 
     def _decided(self, preds: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        above, good, probable = decided(self.task, preds)
+        above, bad, probable = decided(self.task, preds)
         if len(above) == 1:
-            return above[0], good, probable
+            return above[0], bad, probable
         columns = [mask.select(-1, label) for label, mask in enumerate(above)]
-        return torch.stack(columns, -1), good, probable
+        return torch.stack(columns, -1), bad, probable
 
     def _row_sums(self, tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor, weight: Tensor | None) -> Tensor:
         """For every row function its weighted sum over samples, and the weight of the samples that have a value."""
@@ -159,7 +160,7 @@ class MultilabelCounter:
         weights = (
             torch.ones_like(values) if weight is None else weight.to(values.dtype).unsqueeze(-1).expand(values.shape)
         )
-        weights = torch.where(values.isnan() | ~weighable(weights), 0.0, weights)
+        weights = torch.where(values.isnan() | weighable(weights).logical_not(), 0.0, weights)
         sums = torch.where(weights == 0, 0.0, values * weights)
         return torch.cat((sums.sum(-2), weights.sum(-2)), -1)
 

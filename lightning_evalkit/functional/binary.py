@@ -85,9 +85,20 @@ binary_geometric_mean = BinaryFunction(find("geometric_mean"), undefined=nan)
 binary_fowlkes_mallows = BinaryFunction(find("fowlkes_mallows"), undefined=nan)
 
 
-def binary_fbeta_score(preds: Tensor, target: Tensor, beta: float, *args: Any, **kwargs: Any) -> Tensor:
-    """F-beta; the other arguments are those of ``binary_f1_score``."""
-    return BinaryFunction(f_beta(beta))(preds, target, *args, **kwargs)
+def binary_fbeta_score(
+    preds: Tensor,
+    target: Tensor,
+    beta: float,
+    threshold: float = 0.5,
+    multidim_average: MultidimAverage = "global",
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    zero_division: float = 0.0,
+    **declared: Any,
+) -> Tensor:
+    """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
+    arguments = (threshold, multidim_average, ignore_index, validate_args, zero_division)
+    return BinaryFunction(f_beta(beta))(preds, target, *arguments, **declared)
 
 
 def binary_stat_scores(

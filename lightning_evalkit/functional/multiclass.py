@@ -91,9 +91,22 @@ multiclass_hamming_distance = MulticlassFunction(find("false_negative_rate"), un
 multiclass_f1_score = MulticlassFunction(find("f1"))
 
 
-def multiclass_fbeta_score(preds: Tensor, target: Tensor, beta: float, *args: Any, **kwargs: Any) -> Tensor:
-    """F-beta; the other arguments are those of ``multiclass_f1_score``."""
-    return MulticlassFunction(f_beta(beta))(preds, target, *args, **kwargs)
+def multiclass_fbeta_score(
+    preds: Tensor,
+    target: Tensor,
+    beta: float,
+    num_classes: int,
+    average: Average | None = "macro",
+    top_k: int = 1,
+    multidim_average: MultidimAverage = "global",
+    ignore_index: Ignored = None,
+    validate_args: bool = True,
+    zero_division: float = 0.0,
+    **declared: Any,
+) -> Tensor:
+    """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
+    arguments = (average, top_k, multidim_average, ignore_index, validate_args, zero_division)
+    return MulticlassFunction(f_beta(beta))(preds, target, num_classes, *arguments, **declared)
 
 
 def multiclass_stat_scores(

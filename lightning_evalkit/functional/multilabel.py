@@ -89,9 +89,22 @@ multilabel_hamming_distance = MultilabelFunction(find("hamming_distance"), undef
 multilabel_f1_score = MultilabelFunction(find("f1"))
 
 
-def multilabel_fbeta_score(preds: Tensor, target: Tensor, beta: float, *args: Any, **kwargs: Any) -> Tensor:
-    """F-beta; the other arguments are those of ``multilabel_f1_score``."""
-    return MultilabelFunction(f_beta(beta))(preds, target, *args, **kwargs)
+def multilabel_fbeta_score(
+    preds: Tensor,
+    target: Tensor,
+    beta: float,
+    num_labels: int,
+    threshold: float | Sequence[float] = 0.5,
+    average: Average | None = "macro",
+    multidim_average: MultidimAverage = "global",
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    zero_division: float = 0.0,
+    **declared: Any,
+) -> Tensor:
+    """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
+    arguments = (threshold, average, multidim_average, ignore_index, validate_args, zero_division)
+    return MultilabelFunction(f_beta(beta))(preds, target, num_labels, *arguments, **declared)
 
 
 def multilabel_stat_scores(

@@ -113,8 +113,17 @@ class BinaryF1Score(BinaryStatistic, statistic="f1"):
 class BinaryFBetaScore(BinaryStatistic, statistic="f1"):
     """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
 
-    def __init__(self, beta: float, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        beta: float,
+        threshold: float = 0.5,
+        multidim_average: MultidimAverage = "global",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        zero_division: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(threshold, multidim_average, ignore_index, validate_args, zero_division, **kwargs)
         self.beta, self.statistic = beta, f_beta(beta)
 
 

@@ -149,8 +149,20 @@ class MulticlassF1Score(MulticlassStatistic, statistic="f1"):
 class MulticlassFBetaScore(MulticlassStatistic, statistic="f1"):
     """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
 
-    def __init__(self, beta: float, num_classes: int, *args: Any, **kwargs: Any) -> None:
-        super().__init__(num_classes, *args, **kwargs)
+    def __init__(
+        self,
+        beta: float,
+        num_classes: int,
+        top_k: int = 1,
+        average: Average | None = "macro",
+        multidim_average: MultidimAverage = "global",
+        ignore_index: Ignored = None,
+        validate_args: bool = True,
+        zero_division: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        arguments = (multidim_average, ignore_index, validate_args, zero_division)
+        super().__init__(num_classes, top_k, average, *arguments, **kwargs)
         self.beta, self.statistic = beta, f_beta(beta)
 
 

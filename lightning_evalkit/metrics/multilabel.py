@@ -138,8 +138,20 @@ class MultilabelF1Score(MultilabelStatistic, statistic="f1"):
 class MultilabelFBetaScore(MultilabelStatistic, statistic="f1"):
     """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
 
-    def __init__(self, beta: float, num_labels: int, *args: Any, **kwargs: Any) -> None:
-        super().__init__(num_labels, *args, **kwargs)
+    def __init__(
+        self,
+        beta: float,
+        num_labels: int,
+        threshold: float | Sequence[float] = 0.5,
+        average: Average | None = "macro",
+        multidim_average: MultidimAverage = "global",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        zero_division: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        arguments = (multidim_average, ignore_index, validate_args, zero_division)
+        super().__init__(num_labels, threshold, average, *arguments, **kwargs)
         self.beta, self.statistic = beta, f_beta(beta)
 
 

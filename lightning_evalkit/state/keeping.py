@@ -40,6 +40,9 @@ class Keeping(Protocol):
     def add(self, states: States, totals: Totals) -> None:
         """Add the totals of a batch."""
 
+    def sum(self, held: States, added: States) -> States:
+        """The sum of two states as a third."""
+
     def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
         """Join the totals of all ranks."""
 
@@ -79,6 +82,10 @@ class Sums(_Named):
         if totals.reals is not None:
             _add_in_place(states[self.reals], totals.reals)
 
+    def sum(self, held: States, added: States) -> States:
+        """New tensors."""
+        return {name: held[name] + added[name] for name in self.names}
+
     def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
         """One all-reduce."""
         return summed_over_ranks(totals, group, gather)
@@ -111,6 +118,10 @@ class Rows(_Named):
         """Keep the rows of a batch."""
         for name, total in zip(self.names, totals, strict=False):
             states[name].append(total)
+
+    def sum(self, held: States, added: States) -> States:
+        """New lists."""
+        return {name: [*held[name], *added[name]] for name in self.names}
 
     def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
         """A gather of rows, in the order of ranks."""

@@ -90,15 +90,17 @@ class Tally(Metric):
 
     def batch_totals(self, *args: Any, **kwargs: Any) -> Totals:
         """Count a batch and give the totals of this batch alone (over all ranks with ``dist_sync_on_step``)."""
-        before = _cloned(self.totals)
-        self.keeping.write(self.__dict__, None)
+        held = {name: self.__dict__[name] for name in self._defaults}
+        after = held
         try:
+            with torch.inference_mode(False):
+                self.__dict__.update(self.keeping.empty(self._device))
             self.update(*args, **kwargs)
+            with torch.inference_mode(False):  # not in place: a stock MetricCollection may share what is held
+                after = self.keeping.sum(held, self.__dict__)
             return self._over_ranks(self.dist_sync_on_step)
         finally:
-            batch = _cloned(self.totals)
-            self.keeping.write(self.__dict__, before)
-            self.keeping.add(self.__dict__, batch)
+            self.__dict__.update(after)
 
     # ---- reading
 
