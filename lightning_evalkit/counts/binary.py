@@ -27,7 +27,7 @@ from lightning_evalkit.counts.arrays import (
 )
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import Counts, real_dtype
-from lightning_evalkit.counts.decisions import checked, decided, guesses, weighable
+from lightning_evalkit.counts.decisions import checked, decided, guesses, unweighable
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Binary, complaint
 
@@ -102,7 +102,7 @@ class BinaryCounter:
         above, bad, probable = decided(self.task, preds)
         if weight is not None:
             weight = weight.to(real_dtype(weight.device))
-            bad = bad | weighable(weight).logical_not()
+            bad = bad | unweighable(weight)
         masks = torch.stack(self._rows(above, checked(target, bad), target))
         sums, reals = masks.sum(-1), None
         if weight is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -26,8 +25,7 @@ def decided(task: Thresholded, preds: Tensor) -> Decisions:
     """Cut a batch of scores; one operator or two per quantity."""
     reading = task.reading(preds)
     if reading == "labels":
-        yes = preds == 1
-        return Decisions([yes] * len(task.thresholds), (preds != 0) & (preds != 1), None)
+        return Decisions([preds == 1] * len(task.thresholds), _no_label(preds), None)
     if reading == "probabilities":
         return Decisions([preds > cut for cut in task.cuts(reading)], preds.clamp(0, 1) != preds, None)
     no_number = preds != preds  # only NaN is unequal to itself
@@ -38,6 +36,12 @@ def decided(task: Thresholded, preds: Tensor) -> Decisions:
     pairs = zip(task.cuts("probabilities"), task.cuts("logits"), strict=True)
     above = [torch.where(probable, preds > cut, preds > logit) for cut, logit in pairs]
     return Decisions(above, no_number, probable)
+
+
+def _no_label(preds: Tensor) -> Tensor:
+    if preds.is_floating_point():
+        return (preds != 0) & (preds != 1)
+    return torch.zeros_like(preds) if preds.dtype == torch.bool else preds.clamp(0, 1) != preds
 
 
 def checked(target: Tensor, bad: Tensor) -> Tensor:
@@ -52,6 +56,6 @@ def guesses(probable: Tensor | None, preds: Tensor, like: Tensor) -> Tensor:
     return torch.cat((probable, probable.logical_not())).expand(*like.shape[:-1], 2)
 
 
-def weighable(weight: Tensor) -> Tensor:
-    """Which weights are finite and not negative."""
-    return (weight >= 0) & (weight < math.inf)
+def unweighable(weight: Tensor) -> Tensor:
+    """Which real weights are negative, infinite or no number."""
+    return weight.clamp(0, torch.finfo(weight.dtype).max) != weight

@@ -17,7 +17,7 @@ import torch
 from lightning_evalkit.counts.arrays import Array, array_of, equal_to, within, within_unit, without_nan
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import Counts, real_dtype
-from lightning_evalkit.counts.decisions import weighable
+from lightning_evalkit.counts.decisions import unweighable
 from lightning_evalkit.counts.histogram import histogram, weighted_histogram
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Multiclass, multiclass_complaint
@@ -104,7 +104,7 @@ class MulticlassCounter:
             good = good & (target >= 0) & (target < self.classes)
         if weight is not None:
             weight = weight.to(real_dtype(weight.device))
-            good = good & weighable(weight)
+            good = good & unweighable(weight).logical_not()
         used = good & ignored.logical_not()
         codes = self._codes(target.long(), label.long(), used)
         masks = [hit & used for hit in hits]

@@ -25,7 +25,7 @@ from lightning_evalkit.counts.arrays import (
 )
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import Counts, real_dtype
-from lightning_evalkit.counts.decisions import checked, decided, guesses, weighable
+from lightning_evalkit.counts.decisions import checked, decided, guesses, unweighable
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Multilabel, complaint
 
@@ -123,7 +123,7 @@ class MultilabelCounter:
         above, bad, probable = self._decided(preds)
         if weight is not None:
             weight = weight.to(real_dtype(weight.device))
-            bad = bad | weighable(weight).logical_not()
+            bad = bad | unweighable(weight)
         truth = checked(target, bad)
         positive, negative = truth == 1, truth == 0
         index = self.task.ignore_index
@@ -160,7 +160,7 @@ class MultilabelCounter:
         weights = (
             torch.ones_like(values) if weight is None else weight.to(values.dtype).unsqueeze(-1).expand(values.shape)
         )
-        weights = torch.where(values.isnan() | weighable(weights).logical_not(), 0.0, weights)
+        weights = torch.where(values.isnan() | unweighable(weights), 0.0, weights)
         sums = torch.where(weights == 0, 0.0, values * weights)
         return torch.cat((sums.sum(-2), weights.sum(-2)), -1)
 
