@@ -5,7 +5,7 @@ Deferred, on an accelerator and inside ``torch.compile``: a dozen operators, non
 Samples that are not what was declared fall out of both classes; their number is what is missing from the total.
 
 Totals are kept in marginals, for T thresholds:
-    tp × T, fp × T, positives, negatives, [ignored,] [batches guessed to be probabilities, logits,] samples, updates
+    tp × T, fp × T, positives, negatives, [ignored,] samples, [batches guessed to be probabilities, logits,] updates
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ class BinaryCounter:
         totals = sums[0] if len(sums) == 1 else None if None in sums else [sum(c) for c in zip(*sums, strict=True)]
         if totals is None:
             raise InputError(complaint(self.task, preds, target, None))
+        totals.append(samples)
         if self.guesses:
             totals += [samples > 0 and reading == kind for kind in ("probabilities", "logits")]
-        return Totals(torch.from_numpy(np.array([*totals, samples, 1], dtype=np.int64)))
+        return Totals(torch.from_numpy(np.array([*totals, 1], dtype=np.int64)))
 
     def _block(self, preds: Tensor, target: Tensor, reading: str) -> list[Any] | None:
         """The sums over one block, up to the ignored; None if a value is not what was declared."""
@@ -112,7 +113,6 @@ class BinaryCounter:
             sums, reals = sums.T, None if reals is None else reals.T
         if self.guesses:
             sums = torch.cat((sums, guesses(probable, preds, sums)), -1)
-        sums = torch.constant_pad_nd(sums, (0, 1), preds.shape[-1])
         return Totals(torch.constant_pad_nd(sums, (0, 1), 1), reals)
 
     def _rows(self, above: list[Tensor], truth: Tensor, target: Tensor) -> list[Tensor]:
@@ -123,7 +123,8 @@ class BinaryCounter:
         if self.task.ignore_index == 0:
             negative = torch.zeros_like(negative)
         rows = [a & positive for a in above] + [a & negative for a in above] + [positive, negative]
-        return rows + [target == index for index in self.task.ignored]
+        rows += [target == index for index in self.task.ignored]
+        return [*rows, torch.ones_like(positive)]  # summed like the others, the number of samples may be a symbol
 
     def counts(self, totals: Totals) -> Counts:
         """The counts, of shape (T,) or (N, T)."""
@@ -137,8 +138,9 @@ class BinaryCounter:
         """The bookkeeping; samples counted one by one are a batch each."""
         integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
         first = self.marginals - 2
-        *classes, samples, updates = integers.narrow(0, first, self.width - first).tolist()
+        *classes, updates = integers.narrow(0, first, self.width - first).tolist()
         logits, probabilities = (classes.pop(), classes.pop()) if self.guesses else (0, 0)
+        samples = classes.pop()
         return Ledger(
             updates=updates,
             ignored=classes[2] if self.ignores else 0,

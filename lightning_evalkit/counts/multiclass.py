@@ -108,18 +108,18 @@ class MulticlassCounter:
         used = good & ignored.logical_not()
         codes = self._codes(target.long(), label.long(), used)
         masks = [hit & used for hit in hits]
-        elements = target[0].numel() if self.task.samplewise else target.numel()
         sums = [self._counted(codes, None), *(_row_sums(mask, self.task.samplewise) for mask in masks)]
         if self.ignores:
             sums.append(_row_sums(ignored, self.task.samplewise))
-        integers = torch.constant_pad_nd(torch.cat(sums, -1), (0, 1), elements)
+        sums.append(_row_sums(torch.ones_like(used), self.task.samplewise))  # the number of samples may be a symbol
         reals = []
         if weight is not None:
             weights = [torch.where(mask, weight, 0.0) for mask in (used, *masks)]
             reals = [self._counted(codes, weights[0]), *(_row_sums(w, self.task.samplewise) for w in weights[1:])]
         if self.task.exact:
             reals.append(self._exact((label == target) | ignored, weight))
-        return Totals(torch.constant_pad_nd(integers, (0, 1), 1), torch.cat(reals, -1) if reals else None)
+        integers = torch.constant_pad_nd(torch.cat(sums, -1), (0, 1), 1)
+        return Totals(integers, torch.cat(reals, -1) if reals else None)
 
     def _decided(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Predicted labels, and which predictions are what was declared."""

@@ -1,7 +1,7 @@
 """Counting several yes-or-no predictions per sample: for each label as in a binary problem, and over samples.
 
-Totals, for L labels: tp × L, fp × L, positives × L, negatives × L, ignored, [batches guessed to be probabilities,
-logits,] elements, updates; as reals, where declared: the first 4 L weighted, sums over samples and their weights
+Totals, for L labels: tp × L, fp × L, positives × L, negatives × L, ignored, elements, [batches guessed to be
+probabilities, logits,] updates; as reals, where declared: the first 4 L weighted, sums over samples and their weights
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class MultilabelCounter:
         columns, reals = (sum(parts[1:], start=parts[0]) for parts in zip(*sums, strict=True))
         kinds = ("probabilities", "logits") if self.guesses else ()
         ledger = [target.numel() > 0 and reading == kind for kind in kinds]
-        integers = np.concatenate((columns, [*ledger, target.numel(), 1])).astype(np.int64)
+        integers = np.concatenate((columns, [target.numel(), *ledger, 1])).astype(np.int64)
         return Totals(torch.from_numpy(integers), reals if self.row_values else None)
 
     def _block(self, preds: Tensor, target: Tensor, reading: str) -> tuple[Array, Any] | None:
@@ -131,11 +131,13 @@ class MultilabelCounter:
         kept = ignored.logical_not()
         positive, negative = positive & kept, negative & kept
         masks = torch.stack((above & positive, above & negative, positive, negative), -2)  # (..., 4, L)
-        sums = [masks.sum(-3).flatten(-2), ignored.flatten(-2).sum(-1, keepdim=True)]
+        apart = torch.stack(
+            (ignored, torch.ones_like(ignored)), -1
+        )  # elements are summed: their number may be a symbol
+        sums = [masks.sum(-3).flatten(-2), apart.sum((-3, -2))]
         if self.guesses:
             sums.append(guesses(probable, preds, sums[0]))
-        elements = target.shape[-2] * target.shape[-1]
-        integers = torch.constant_pad_nd(torch.constant_pad_nd(torch.cat(sums, -1), (0, 1), elements), (0, 1), 1)
+        integers = torch.constant_pad_nd(torch.cat(sums, -1), (0, 1), 1)
         reals = []
         if weight is not None:
             weighed = torch.where(masks, weight.unsqueeze(-2), 0.0)
@@ -183,7 +185,7 @@ class MultilabelCounter:
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping; samples counted one by one are a batch each."""
         integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
-        ignored, *guessed, elements, updates = integers.narrow(0, self.marginals, self.width - self.marginals).tolist()
+        ignored, elements, *guessed, updates = integers.narrow(0, self.marginals, self.width - self.marginals).tolist()
         counted = int(integers.narrow(0, self.marginals // 2, self.marginals // 2).sum())
         probabilities, logits = guessed or (0, 0)
         return Ledger(

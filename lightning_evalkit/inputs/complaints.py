@@ -82,7 +82,7 @@ def _first_of(used: Tensor, suspects: list[Suspect]) -> str:
         if wrong.any():
             place = wrong.flatten().nonzero()[0].item()
             return (
-                f"expected every {name} to be {expected}, got {float(values[wrong][0]):g} at position {place} "
+                f"expected every {name} to be {expected}, got {float(values.detach()[wrong][0]):g} at position {place} "
                 f"({int(wrong.sum())} of {wrong.numel()} values are wrong); {hint}."
             )
     return "some samples are not what was declared."

@@ -40,6 +40,9 @@ class Keeping(Protocol):
     def add(self, states: States, totals: Totals) -> None:
         """Add the totals of a batch."""
 
+    def updates(self, states: States) -> int:
+        """How many batches were added."""
+
     def sum(self, held: States, added: States) -> States:
         """The sum of two states as a third."""
 
@@ -82,6 +85,10 @@ class Sums(_Named):
         if totals.reals is not None:
             _add_in_place(states[self.reals], totals.reals)
 
+    def updates(self, states: States) -> int:
+        """From the state itself, so that compiled updates count too."""
+        return self.counter.ledger(self.read(states)).updates
+
     def sum(self, held: States, added: States) -> States:
         """New tensors."""
         return {name: held[name] + added[name] for name in self.names}
@@ -118,6 +125,10 @@ class Rows(_Named):
         """Keep the rows of a batch."""
         for name, total in zip(self.names, totals, strict=False):
             states[name].append(total)
+
+    def updates(self, states: States) -> int:
+        """One tensor of rows each."""
+        return len(states[self.integers])
 
     def sum(self, held: States, added: States) -> States:
         """New lists."""

@@ -145,7 +145,7 @@ class Tally(Metric):
                 "inputs='probabilities'.",
                 MixedReadingWarning,
             )
-        if not ledger.updates:
+        if not ledger.updates and not self.update_called:
             rank_zero_warn(
                 f"The ``compute`` method of {name} was called before its ``update`` on any rank: nothing was counted.",
                 UserWarning,
@@ -154,7 +154,7 @@ class Tally(Metric):
     @property
     def update_count(self) -> int:
         """The number of updates since the last reset, compiled ones included (read from the device)."""
-        return self.counter.ledger(self.totals).updates
+        return self.keeping.updates(self.__dict__)
 
     @property
     def update_called(self) -> bool:
