@@ -48,7 +48,7 @@ class Evaluation(MetricCollection):
         tally = Tally(counter, **kwargs)
         super().__init__([], prefix=prefix, postfix=postfix, compute_groups=False)
         self.__dict__["tally"] = tally  # not registered here: it is reached, moved and copied through the entries
-        self._items_asked = 0
+        self._items_asked, self._warned_many = 0, False
         for name, reading in readings.items():
             self[_key(name)] = Entry(name, tally, reading, zero_division)
 
@@ -133,7 +133,8 @@ class Evaluation(MetricCollection):
     def _notice_logging(self) -> None:
         """``log_dict(evaluation)`` asks for the items in every step; with many entries that is worth a word."""
         self._items_asked += 1
-        if self._items_asked == 3 and len(self) > MANY:
+        if self._items_asked > 2 and len(self) > MANY and not self._warned_many:
+            self._warned_many = True
             rank_zero_warn(
                 f"an evaluation with {len(self)} entries is logged in every step; Lightning spends about half a "
                 "millisecond per entry on that. Call self.log_dict(evaluation.compute()) once per epoch instead.",

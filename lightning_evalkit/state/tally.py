@@ -215,6 +215,12 @@ class Tally(Metric):
         self.keeping.add(self.__dict__, _cloned(incoming, self._device))
         self._computed = None
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy owns its state: not shared with another process, and never born in inference mode."""
+        super().__setstate__(state)
+        with torch.inference_mode(False):
+            self.__dict__.update(self.keeping.sum(self.keeping.empty(self._device), self.__dict__))
+
     def clone(self) -> Tally:
         """A copy with a state of its own."""
         with torch.inference_mode(False):
