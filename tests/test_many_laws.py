@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore::lightning_evalkit.errors.UndefinedWarning")
 
-some = settings(max_examples=60, deadline=None)
-few = settings(max_examples=20, deadline=None)
+some = settings(max_examples=40, deadline=None)
+few = settings(max_examples=12, deadline=None)
 
 AVERAGES = ("micro", "macro", "weighted")
 ALL_OF_CLASSES = ["accuracy", "balanced_accuracy", "hamming_distance", "mcc", "kappa", "top_2_accuracy"] + [
@@ -1168,6 +1168,18 @@ def test_exact_match_and_hamming_are_explained_by_their_bounds() -> None:
     assert finding.table is not None
     assert finding.table.rows == (("x", "1"), ("y", "0.5"), ("z", "0.5"))
     assert evaluation.explain("f1/micro", "f1/macro").code == "no-identity"
+
+
+def test_ignored_labels_do_not_make_an_explanation_wrong() -> None:
+    """Sample 1 is looked at for label y alone, which is wrong, and sample 2 for label x, which is right.
+
+    So exact match is 1/2 and y has accuracy 0: the accuracy of the worst label is no bound where labels are left out.
+    """
+    evaluation = MultilabelEvaluation("labels", 2, ["x", "y"], ignore_index=-1)
+    evaluation.update(torch.tensor([[0, 1], [1, 0]]), torch.tensor([[-1, 0], [1, -1]]))
+    finding = evaluation.explain()
+    assert finding.headline.endswith("are equal: both are 0.5.")
+    assert not any("≤ exact_match ≤ 0, the accuracy of the worst label (y)" in reason for reason in finding.reasons)
 
 
 def test_a_pair_without_identity_or_value_says_so() -> None:

@@ -56,9 +56,9 @@ def without_nan(scores: Array) -> bool:
 
 def within(values: Array, size: int) -> bool:
     """Whether every value is one of 0 ... size - 1."""
-    return not values.size or bool(
-        np.minimum.reduce(values, axis=None) >= 0 and np.maximum.reduce(values, axis=None) < size
-    )
+    if not values.size:
+        return True
+    return int(np.minimum.reduce(values, axis=None)) >= 0 and int(np.maximum.reduce(values, axis=None)) < size
 
 
 def true_per_column(mask: Array) -> Array:

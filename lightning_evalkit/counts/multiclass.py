@@ -100,13 +100,14 @@ class MulticlassCounter:
         ignored = torch.zeros_like(good)
         for index in self.task.ignored:
             ignored = ignored | (target == index)
+        truth = target.long()  # a byte is compared with 256 classes only after it was widened
         if self.task.num_classes is not None:
-            good = good & (target >= 0) & (target < self.classes)
+            good = good & (truth >= 0) & (truth < self.classes)
         if weight is not None:
             weight = weight.to(real_dtype(weight.device))
             good = good & unweighable(weight).logical_not()
         used = good & ignored.logical_not()
-        codes = self._codes(target.long(), label.long(), used)
+        codes = self._codes(truth, label.long(), used)
         masks = [hit & used for hit in hits]
         sums = [self._counted(codes, None), *(_row_sums(mask, self.task.samplewise) for mask in masks)]
         if self.ignores:
@@ -124,8 +125,8 @@ class MulticlassCounter:
     def _decided(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Predicted labels, and which predictions are what was declared."""
         if preds.ndim == target.ndim:
-            anything = torch.ones_like(preds, dtype=torch.bool)
-            return preds, anything if self.task.num_classes is None else (preds >= 0) & (preds < self.classes)
+            label, anything = preds.long(), torch.ones_like(preds, dtype=torch.bool)
+            return label, anything if self.task.num_classes is None else (label >= 0) & (label < self.classes)
         best, label = preds.max(1)  # NaN is the largest, and not equal to itself
         if self.task.top_k > 1:
             label = torch.where(self._among(preds, target, self.task.top_k), target, label)
@@ -147,24 +148,25 @@ class MulticlassCounter:
 
     def _counted(self, codes: Tensor, weight: Tensor | None) -> Tensor:
         """The histogram of the codes: (cells,), or (N, cells) where samples are counted one by one."""
-        parts, rows = codes.shape[0], codes.shape[1] if self.task.samplewise else 1
+        codes = codes.flatten(2) if self.task.samplewise else codes.flatten(1).unsqueeze(1)
+        parts, rows, elements = codes.shape
         bins = (self.cells if self.task.matrix else self.classes) + 1  # the last holds what is not used
         first = torch.arange(parts * rows, device=codes.device).view(parts, rows, 1) * bins
-        places = codes.reshape(parts, rows, -1) + first
+        places = codes + first
         if weight is None:
             sums = histogram(places, rows * parts * bins)
         else:
-            spread = weight.reshape(1, rows, -1).expand(places.shape)
+            spread = weight.reshape(1, rows, elements).expand(places.shape)
             sums = weighted_histogram(places, spread, rows * parts * bins)
         sums = sums.view(parts, rows, bins).narrow(-1, 0, bins - 1).transpose(0, 1).reshape(rows, -1)
         return sums if self.task.samplewise else sums.squeeze(0)
 
     def _exact(self, right: Tensor, weight: Tensor | None) -> Tensor:
         """Samples that are right throughout, and all samples."""
-        exact = right.reshape(len(right), -1).all(1)
+        exact = right.unsqueeze(-1).flatten(1).all(1)
         each = torch.stack((exact, torch.ones_like(exact)), -1).to(real_dtype(right.device))
         if weight is not None:
-            each = each * weight.reshape(len(right), -1).narrow(1, 0, 1)
+            each = each * weight.unsqueeze(-1).flatten(1).select(1, 0).unsqueeze(-1)
         return each if self.task.samplewise else each.sum(0)
 
     # ---- reading
@@ -181,7 +183,11 @@ class MulticlassCounter:
             kept = self._kept(totals).narrow(-1, 0, self.cells)
             right, targets, predicted = kept.unflatten(-1, (3, self.classes)).unbind(-2)
         fp, fn = predicted - right, targets - right
-        return Counts(tp=right, fp=fp, fn=fn, tn=targets.sum(-1, keepdim=True) - right - fp - fn)
+        tn = targets.sum(-1, keepdim=True) - right - fp - fn
+        if self.task.weighted and totals.reals is not None:  # what rounding leaves of a cell without samples is nothing
+            samples = self.counts(Totals(totals.integers)).tn
+            tn = torch.where(samples == 0, 0.0, tn.clamp(min=0))
+        return Counts(tp=right, fp=fp, fn=fn, tn=tn)
 
     def matrix(self, totals: Totals) -> Tensor:
         """The confusion matrix, targets in rows and predictions in columns."""

@@ -17,26 +17,29 @@ NO_IDENTITY: tuple[str, ...] = ("No identity is known for this pair: the values 
 MICRO = frozenset({"accuracy", "precision/micro", "recall/micro", "f1/micro"})
 
 
-def explain_multiclass(counts: Counts, values: dict[str, float]) -> Finding:
-    """Say whether two numbers of a multiclass table are equal, and why; counts are of one class against the rest."""
+def explain_multiclass(counts: Counts, values: dict[str, float], all_classes: bool = True) -> Finding:
+    """Say whether two numbers of a multiclass table are equal, and why; counts are of one class against the rest.
+
+    ``all_classes`` is False where the samples of some class are ignored, so that averages leave it out.
+    """
     code, reasons = "no-identity", NO_IDENTITY
     names, classes = frozenset(values), counts.tp.numel()
-    total, right, occurring = (int(x) for x in (counts.support.sum(), counts.tp.sum(), (counts.support != 0).sum()))
+    total, right, occurring = (x.sum().item() for x in (counts.support, counts.tp, counts.support != 0))
     errors = total - right
     if names <= MICRO and len(names) == 2:
         code = "micro-is-accuracy"
         reasons = (
-            f"Equal by identity: every sample has one target and one prediction, so each of the {errors:,} errors is "
+            f"Equal by identity: every sample has one target and one prediction, so each of the {errors:,g} errors is "
             f"one false positive (of the predicted class) and one false negative (of the true one): ΣFP = ΣFN.",
-            f"Micro-averaged precision, recall and F1 are therefore all ΣTP / N = {right:,} / {total:,}, which is the "
-            "accuracy. Reporting several of them says nothing new; f1/macro and balanced_accuracy do.",
+            f"Micro-averaged precision, recall and F1 are therefore all ΣTP / N = {right:,g} / {total:,g}, which is "
+            "the accuracy. Reporting several of them says nothing new; f1/macro and balanced_accuracy do.",
         )
-    elif names == {"accuracy", "one_vs_rest_accuracy/macro"}:
+    elif names == {"accuracy", "one_vs_rest_accuracy/macro"} and all_classes and total:
         code = "one-vs-rest-inflates"
-        mean = 1 - 2 * (errors / total) / classes if total else float("nan")
+        mean = 1 - 2 * (errors / total) / classes
         reasons = (
             f"One class against the rest is wrong in two tables for each error, and right in the other {classes - 2}: "
-            f"mean one-vs-rest accuracy = 1 − 2·(1 − accuracy)/C = 1 − 2·{errors / max(total, 1):.6g}/{classes} "
+            f"mean one-vs-rest accuracy = 1 − 2·(1 − accuracy)/C = 1 − 2·{errors / total:.6g}/{classes} "
             f"= {mean:.6g}. It nears 1 as the number of classes grows, whatever the model does.",
         )
     elif names == {"balanced_accuracy", "recall/macro"}:

@@ -45,7 +45,7 @@ class Evaluation(MetricCollection):
         postfix: str | None,
         **kwargs: Any,
     ) -> None:
-        tally = Tally(counter, **kwargs)
+        tally = Tally(counter, title=type(self).__name__, **kwargs)
         super().__init__([], prefix=prefix, postfix=postfix, compute_groups=False)
         self.__dict__["tally"] = tally  # not registered here: it is reached, moved and copied through the entries
         self._items_asked, self._warned_many = 0, False
@@ -85,7 +85,7 @@ class Evaluation(MetricCollection):
 
     def merge_state(self, other: Evaluation) -> None:
         """Add the counts of another evaluation of the same declaration."""
-        self.tally.merge_state(other.tally)
+        self.tally.merge_state(other.tally if isinstance(other, Evaluation) else other)
 
     # ---- asking
 
@@ -168,7 +168,7 @@ class Evaluation(MetricCollection):
 
 
 def _key(name: str) -> str:
-    return name.replace(".", "\N{ONE DOT LEADER}")
+    return name.replace("%", "%25").replace(".", "%2E")  # as in an address, so that no two names meet
 
 
 def checked_names(inputs: Inputs, chosen: Sequence[str] | None, default: Sequence[str]) -> list[str]:

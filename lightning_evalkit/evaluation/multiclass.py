@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.counts import MulticlassCounter
 from lightning_evalkit.diagnosis import Finding, explain_multiclass
+from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.names import ONE_VS_REST, class_names, multiclass_reading
 from lightning_evalkit.evaluation.readings import Hits, Over, Reading
@@ -66,8 +67,11 @@ class MulticlassEvaluation(Evaluation):
         """Why two of the numbers are equal, or how far and why they are apart."""
         joined, counter = self.tally.compute(), self.tally.counter
         readings = {name: multiclass_reading(name, self.class_names) for name in (first, second)}
+        for name, reading in readings.items():
+            if isinstance(reading, Hits) and name not in self:
+                raise DeclarationError(f"{name!r} was not counted: add it to the statistics of the evaluation.")
         values = {name: float(reading.value(counter, joined, nan)) for name, reading in readings.items()}
-        return explain_multiclass(self.tally.counts, values)
+        return explain_multiclass(self.tally.counts, values, all_classes=not counter.task.ignored)
 
 
 def _checked(given: Sequence[str] | None, number: int) -> tuple[str, ...]:

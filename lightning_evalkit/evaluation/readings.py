@@ -63,7 +63,7 @@ class Over:
         """The average."""
         counts = counter.counts(totals)
         included = self.included(counter, counts, zero_division)
-        return averaged(self.statistic, counts, self.average, zero_division, included)
+        return averaged(self.statistic, counts, self.average, zero_division, included, empty=zero_division)
 
     def included(self, counter: Any, counts: Counts, zero_division: float = torch.nan) -> Tensor:
         """The classes or labels that take part."""

@@ -76,6 +76,14 @@ class Declaration:
             )
         return sample_weight.reshape(sample_weight.shape + (1,) * (target.ndim - lead)).expand(target.shape)
 
+    def refuse_weights_of_elements(self, sample_weight: Tensor | None, samples: int, what: str) -> None:
+        """Where whole samples are counted, a sample has one weight."""
+        if sample_weight is not None and sample_weight.ndim > 1:
+            raise InputError(
+                f"expected one sample_weight per sample, shape ({samples},), because {what} samples, "
+                f"got {tuple(sample_weight.shape)}."
+            )
+
 
 def is_samplewise(multidim_average: str) -> bool:
     """Whether torchmetrics' ``multidim_average`` asks for one result per sample."""

@@ -75,6 +75,8 @@ class Multiclass(Declaration):
             raise InputError(
                 f"expected targets to be class numbers (integers), got {target.dtype}: call target.long()."
             )
+        if self.exact:
+            self.refuse_weights_of_elements(sample_weight, len(target), "exact match counts")
         return preds, target, self.arranged_weight(target, sample_weight, preds)
 
     def _scored(self, preds: Tensor, target: Tensor) -> bool:

@@ -40,11 +40,8 @@ class Multilabel(Thresholded):
                 f"expected preds and target of shape {shape}, labels in the second dimension, got {tuple(preds.shape)}."
             )
         weight = self.arranged_weight(target, sample_weight, preds)
-        if weight is not None and self.rows and sample_weight is not None and sample_weight.ndim > 1:
-            raise InputError(
-                f"expected one sample_weight per sample, shape ({len(preds)},), because {', '.join(self.rows)} count "
-                f"samples, got {tuple(sample_weight.shape)}."
-            )
+        if self.rows:
+            self.refuse_weights_of_elements(sample_weight, len(preds), f"{', '.join(self.rows)} count")
         return self._last(preds), self._last(target), None if weight is None else self._last(weight)
 
     def _last(self, values: Tensor) -> Tensor:

@@ -31,14 +31,10 @@ from lightning_evalkit.metrics.facades import (
     JaccardIndex,
     MatthewsCorrCoef,
     NegativePredictiveValue,
-    OfBinary,
-    OfMulticlass,
-    OfMultilabel,
     Precision,
     Recall,
     Specificity,
     StatScores,
-    Task,
 )
 from lightning_evalkit.metrics.multiclass import (
     MulticlassAccuracy,
@@ -128,12 +124,8 @@ __all__ = [
     "MultilabelSpecificity",
     "MultilabelStatScores",
     "NegativePredictiveValue",
-    "OfBinary",
-    "OfMulticlass",
-    "OfMultilabel",
     "Precision",
     "Recall",
     "Specificity",
     "StatScores",
-    "Task",
 ]

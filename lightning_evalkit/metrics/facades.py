@@ -20,19 +20,25 @@ OfMulticlass = TypeVar("OfMulticlass", bound="CountMetric | None")
 OfMultilabel = TypeVar("OfMultilabel", bound="CountMetric | None")
 
 
+ORDER = ("threshold", "num_classes", "num_labels", "average", "multidim_average", "top_k")
+LAST = ("ignore_index", "validate_args", "zero_division")
+FOREIGN = {
+    "binary": ("num_classes", "num_labels", "average", "top_k"),
+    "multiclass": ("threshold", "num_labels"),
+    "multilabel": ("num_classes", "top_k"),
+}
+"""Arguments of a facade that are of no meaning for a task."""
+
+
 @dataclass(frozen=True)
 class Facade(Generic[OfBinary, OfMulticlass, OfMultilabel]):
-    """The metrics of one name; ``average`` is the facade's default, None where averages make no sense."""
+    """The metrics of one name; ``order`` is that of torchmetrics' arguments, ``average`` its default."""
 
-    name: str
     binary: type[OfBinary]
     multiclass: type[OfMulticlass]
     multilabel: type[OfMultilabel]
-    average: str | None = "micro"
-    samples: bool = True
-    """Whether ``multidim_average`` exists."""
-    top: bool = True
-    """Whether ``top_k`` exists."""
+    order: tuple[str, ...] = ORDER
+    average: str = "micro"
 
     @overload
     def __call__(self, task: Literal["binary"], *args: Any, **kwargs: Any) -> OfBinary: ...
@@ -46,96 +52,54 @@ class Facade(Generic[OfBinary, OfMulticlass, OfMultilabel]):
         >>> Accuracy(task="multiclass", num_classes=3).average
         'micro'
         """
-        return self._metric(task, *args, **kwargs)
-
-    def _metric(
-        self,
-        task: Task,
-        threshold: float = 0.5,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        average: str | None = "of the facade",
-        multidim_average: str = "global",
-        top_k: int = 1,
-        **kwargs: Any,
-    ) -> Any:
-        kinds: dict[str, Any] = {"binary": self.binary, "multiclass": self.multiclass, "multilabel": self.multilabel}
+        kinds: dict[str, Any] = {
+            "binary": self.binary,
+            "multiclass": self.multiclass,
+            "multilabel": self.multilabel,
+        }
         kinds = {name: kind for name, kind in kinds.items() if kind is not type(None)}
         if task not in kinds:
             raise DeclarationError(f"expected task to be one of {', '.join(map(repr, kinds))}, got {task!r}.")
-        if task == "multiclass":
-            kwargs["num_classes"] = _given("num_classes", num_classes, task)
-            kwargs |= {"top_k": top_k} if self.top else {}
-        else:
-            kwargs["threshold"] = threshold
-        if task == "multilabel":
-            kwargs["num_labels"] = _given("num_labels", num_labels, task)
-        if self.average is not None and task != "binary":
-            kwargs["average"] = self.average if average == "of the facade" else average
-        if self.samples:
-            kwargs["multidim_average"] = multidim_average
-        return kinds[task](**kwargs)
+        order = (*self.order, *LAST)
+        if len(args) > len(order):
+            raise DeclarationError(f"expected at most {len(order)} arguments after the task, got {len(args)}.")
+        given = dict(zip(order, args, strict=False)) | kwargs
+        if "beta" in self.order:
+            given.setdefault("beta", 1.0)
+        if "average" in self.order:
+            given.setdefault("average", self.average)
+        for name, needing in (("num_classes", "multiclass"), ("num_labels", "multilabel")):
+            if task == needing:
+                _require(name, given.get(name), task)
+        return kinds[task](**{name: value for name, value in given.items() if name not in FOREIGN[task]})
 
 
-@dataclass(frozen=True)
-class BetaFacade(Facade[OfBinary, OfMulticlass, OfMultilabel]):
-    """The same with ``beta`` after the task."""
-
-    def _metric(self, task: Task, beta: float = 1.0, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        return super()._metric(task, *args, beta=beta, **kwargs)
-
-
-def _given(name: str, number: int | None, task: str) -> int:
+def _require(name: str, number: object, task: str) -> None:
     if not isinstance(number, int):
         raise DeclarationError(f"expected {name} for task={task!r}, got {number!r}.")
-    return number
 
 
 _B, _C, _L = binary, multiclass, multilabel
-Accuracy = Facade("Accuracy", _B.BinaryAccuracy, _C.MulticlassAccuracy, _L.MultilabelAccuracy)
-Precision = Facade("Precision", _B.BinaryPrecision, _C.MulticlassPrecision, _L.MultilabelPrecision)
-Recall = Facade("Recall", _B.BinaryRecall, _C.MulticlassRecall, _L.MultilabelRecall)
-Specificity = Facade("Specificity", _B.BinarySpecificity, _C.MulticlassSpecificity, _L.MultilabelSpecificity)
+_TABLE = ("threshold", "num_classes", "num_labels")
+Accuracy = Facade(_B.BinaryAccuracy, _C.MulticlassAccuracy, _L.MultilabelAccuracy)
+Precision = Facade(_B.BinaryPrecision, _C.MulticlassPrecision, _L.MultilabelPrecision)
+Recall = Facade(_B.BinaryRecall, _C.MulticlassRecall, _L.MultilabelRecall)
+Specificity = Facade(_B.BinarySpecificity, _C.MulticlassSpecificity, _L.MultilabelSpecificity)
 NegativePredictiveValue = Facade(
-    "NegativePredictiveValue",
-    _B.BinaryNegativePredictiveValue,
-    _C.MulticlassNegativePredictiveValue,
-    _L.MultilabelNegativePredictiveValue,
+    _B.BinaryNegativePredictiveValue, _C.MulticlassNegativePredictiveValue, _L.MultilabelNegativePredictiveValue
 )
-HammingDistance = Facade(
-    "HammingDistance", _B.BinaryHammingDistance, _C.MulticlassHammingDistance, _L.MultilabelHammingDistance
-)
-F1Score = Facade("F1Score", _B.BinaryF1Score, _C.MulticlassF1Score, _L.MultilabelF1Score)
-FBetaScore = BetaFacade("FBetaScore", _B.BinaryFBetaScore, _C.MulticlassFBetaScore, _L.MultilabelFBetaScore)
-StatScores = Facade("StatScores", _B.BinaryStatScores, _C.MulticlassStatScores, _L.MultilabelStatScores)
+HammingDistance = Facade(_B.BinaryHammingDistance, _C.MulticlassHammingDistance, _L.MultilabelHammingDistance)
+F1Score = Facade(_B.BinaryF1Score, _C.MulticlassF1Score, _L.MultilabelF1Score)
+FBetaScore = Facade(_B.BinaryFBetaScore, _C.MulticlassFBetaScore, _L.MultilabelFBetaScore, ("beta", *ORDER))
+StatScores = Facade(_B.BinaryStatScores, _C.MulticlassStatScores, _L.MultilabelStatScores)
 JaccardIndex = Facade(
-    "JaccardIndex",
-    _B.BinaryJaccardIndex,
-    _C.MulticlassJaccardIndex,
-    _L.MultilabelJaccardIndex,
-    average="macro",
-    samples=False,
-    top=False,
+    _B.BinaryJaccardIndex, _C.MulticlassJaccardIndex, _L.MultilabelJaccardIndex, (*_TABLE, "average"), "macro"
 )
 MatthewsCorrCoef = Facade(
-    "MatthewsCorrCoef",
-    _B.BinaryMatthewsCorrCoef,
-    _C.MulticlassMatthewsCorrCoef,
-    _L.MultilabelMatthewsCorrCoef,
-    average=None,
-    samples=False,
-    top=False,
+    _B.BinaryMatthewsCorrCoef, _C.MulticlassMatthewsCorrCoef, _L.MultilabelMatthewsCorrCoef, _TABLE
 )
 ConfusionMatrix = Facade(
-    "ConfusionMatrix",
-    _B.BinaryConfusionMatrix,
-    _C.MulticlassConfusionMatrix,
-    _L.MultilabelConfusionMatrix,
-    average=None,
-    samples=False,
-    top=False,
+    _B.BinaryConfusionMatrix, _C.MulticlassConfusionMatrix, _L.MultilabelConfusionMatrix, (*_TABLE, "normalize")
 )
-CohenKappa = Facade(
-    "CohenKappa", _B.BinaryCohenKappa, _C.MulticlassCohenKappa, type(None), average=None, samples=False, top=False
-)
-ExactMatch = Facade("ExactMatch", type(None), _C.MulticlassExactMatch, _L.MultilabelExactMatch, average=None, top=False)
+CohenKappa = Facade(_B.BinaryCohenKappa, _C.MulticlassCohenKappa, type(None), ("threshold", "num_classes", "weights"))
+ExactMatch = Facade(type(None), _C.MulticlassExactMatch, _L.MultilabelExactMatch, (*_TABLE, "multidim_average"))

@@ -37,9 +37,10 @@ class Tally(Metric):
     _computed: Any
     _forward_cache: Any
 
-    def __init__(self, counter: Counter, **kwargs: Any) -> None:
+    def __init__(self, counter: Counter, title: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.counter = counter
+        self.title = title or type(self).__name__
         self.keeping: Keeping = (Rows if counter.task.samplewise else Sums)(counter)
         self._local: Totals | None = None
         with torch.inference_mode(False):  # a state born in inference mode could not be changed outside of it
@@ -109,7 +110,7 @@ class Tally(Metric):
         totals, ledger = self._joined()
         if ledger.invalid:
             raise InputError(
-                f"{ledger.invalid} samples counted by {type(self).__name__} were not what was declared "
+                f"{ledger.invalid} samples counted by {self.title} were not what was declared "
                 f"({self.counter.task}): NaN scores, values or targets out of range. They are in no count; .counts has "
                 "the others. Move a batch to the CPU and update there to see which, or call reset() to start again."
             )
@@ -137,17 +138,16 @@ class Tally(Metric):
         return _cloned(self.totals)
 
     def _warn(self, ledger: Ledger) -> None:
-        name = type(self).__name__
         if ledger.guessed_logits and ledger.guessed_probabilities:
             rank_zero_warn(
-                f"{name} guessed that scores are logits in {ledger.guessed_logits} batches and probabilities in "
+                f"{self.title} guessed that scores are logits in {ledger.guessed_logits} batches and probabilities in "
                 f"{ledger.guessed_probabilities}, so they were cut at different places: declare inputs='logits' or "
                 "inputs='probabilities'.",
                 MixedReadingWarning,
             )
         if not ledger.updates and not self.update_called:
             rank_zero_warn(
-                f"The ``compute`` method of {name} was called before its ``update`` on any rank: nothing was counted.",
+                f"The ``compute`` method of {self.title} was called before any ``update``: nothing was counted.",
                 UserWarning,
             )
 

@@ -18,20 +18,18 @@ from lightning_evalkit.counts import real_dtype
 
 @dataclass(frozen=True)
 class Term:
-    """``scale`` times part / whole, or times its root (with the sign of the part)."""
+    """part / whole, or its root (with the sign of the part)."""
 
     part: Any
     whole: Any
     root: bool = False
-    scale: Fraction = Fraction(1)
 
     def divided(self, zero_division: float) -> Tensor:
         """The quotient as a real tensor. Nothing of nothing is ``zero_division``; something of nothing is infinite."""
-        part, whole = _real(self.part), _real(self.whole)
-        quotient = part / whole
+        quotient = _real(self.part) / _real(self.whole)
         if self.root:
             quotient = quotient.sign() * quotient.abs().sqrt()
-        return torch.where(self.undefined(), zero_division, quotient) * float(self.scale)
+        return torch.where(self.undefined(), zero_division, quotient)
 
     def undefined(self) -> Tensor:
         """Where this is 0/0."""
@@ -40,10 +38,11 @@ class Term:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A sum of terms and a constant, made by ``ratio`` and ``root`` and by +, - and / with numbers."""
+    """(terms + constant) / divisor, made by ``ratio`` and ``root`` and by +, - and / with whole numbers."""
 
     terms: tuple[Term, ...]
-    constant: Fraction = Fraction(0)
+    constant: int = 0
+    divisor: int = 1
 
     def value(self, zero_division: float = float("nan")) -> Tensor:
         """The number, with 0/0 of each term decided by ``zero_division``.
@@ -51,8 +50,11 @@ class Quantity:
         >>> ratio(3, 4).value()
         tensor(0.7500, dtype=torch.float64)
         """
-        total = sum((term.divided(zero_division) for term in self.terms), start=torch.zeros(()))
-        return total + float(self.constant) if self.constant else total
+        total = self.terms[0].divided(zero_division)
+        for term in self.terms[1:]:
+            total = total + term.divided(zero_division)
+        total = total + self.constant if self.constant else total
+        return total / self.divisor if self.divisor != 1 else total
 
     def undefined(self) -> Tensor:
         """Where any term is 0/0, so that the whole has no value of its own."""
@@ -62,18 +64,19 @@ class Quantity:
         """The exact value from Python integers; None where it is undefined, infinite or a root."""
         if any(term.root or term.whole == 0 for term in self.terms):
             return None
-        terms = (term.scale * Fraction(term.part) / Fraction(term.whole) for term in self.terms)
-        return sum(terms, start=self.constant)
+        terms = (Fraction(term.part) / Fraction(term.whole) for term in self.terms)
+        return sum(terms, start=Fraction(self.constant)) / self.divisor
 
     def __add__(self, other: Quantity) -> Quantity:
-        return Quantity(self.terms + other.terms, self.constant + other.constant)
+        if self.divisor != other.divisor:
+            raise ValueError(f"expected quantities over one divisor, got {self.divisor} and {other.divisor}.")
+        return Quantity(self.terms + other.terms, self.constant + other.constant, self.divisor)
 
     def __sub__(self, number: int) -> Quantity:
-        return replace(self, constant=self.constant - number)
+        return replace(self, constant=self.constant - number * self.divisor)
 
     def __truediv__(self, number: int) -> Quantity:
-        terms = tuple(replace(term, scale=term.scale / number) for term in self.terms)
-        return Quantity(terms, self.constant / number)
+        return replace(self, divisor=self.divisor * number)
 
 
 def ratio(part: Any, whole: Any) -> Quantity:
