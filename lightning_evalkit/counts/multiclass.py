@@ -158,7 +158,7 @@ class MulticlassCounter:
         else:
             spread = weight.reshape(1, rows, elements).expand(places.shape)
             sums = weighted_histogram(places, spread, rows * parts * bins)
-        sums = sums.view(parts, rows, bins).narrow(-1, 0, bins - 1).transpose(0, 1).reshape(rows, -1)
+        sums = sums.view(parts, rows, bins).narrow(-1, 0, bins - 1).transpose(0, 1).flatten(1)
         return sums if self.task.samplewise else sums.squeeze(0)
 
     def _exact(self, right: Tensor, weight: Tensor | None) -> Tensor:

@@ -187,7 +187,8 @@ def _at_other_prevalences(counts: Counts, one: Statistic, other: Statistic) -> T
 
 
 def _evidence(counts: Counts, a: _Value, b: _Value) -> dict[str, Any]:
-    crossing = crossing_prevalence(counts)
+    about_f1 = {a.statistic.name, b.statistic.name} == {"accuracy", "f1"}
+    crossing = crossing_prevalence(counts) if about_f1 else None
     both = a.defined and b.defined
     gap = a.minus(b) if both else None
     projected = {}

@@ -51,24 +51,32 @@ def explain_multiclass(counts: Counts, values: dict[str, float], all_classes: bo
     return _finding(code, values, reasons, None, {"samples": total, "correct": right, "classes": classes})
 
 
-def explain_multilabel(counts: Counts, values: dict[str, float], labels: Sequence[str]) -> Finding:
-    """Say whether two numbers over labels are equal, and why; counts are of each label."""
+def explain_multilabel(
+    counts: Counts, values: dict[str, float], labels: Sequence[str], all_labels: bool = True
+) -> Finding:
+    """Say whether two numbers over labels are equal, and why; counts are of each label.
+
+    ``all_labels`` is False where some labels of some samples are ignored, which loosens the bounds between them.
+    """
     code, reasons = "no-identity", NO_IDENTITY
     accuracies = [float(v) for v in find("accuracy")(counts).value()]
     if frozenset(values) == {"exact_match", "hamming_accuracy"}:
         code, hamming = "exact-match-and-hamming", values["hamming_accuracy"]
         worst = min(range(len(labels)), key=accuracies.__getitem__)
         lowest = max(0.0, 1 - len(labels) * (1 - hamming))
-        reasons = (
-            f"hamming_accuracy counts labels, exact_match counts samples with all {len(labels)} labels right, so one "
-            "wrong label costs the whole sample.",
+        bounds = (
             f"Whatever the model does, 1 − L·(1 − hamming_accuracy) = {lowest:.6g} ≤ exact_match ≤ "
             f"{accuracies[worst]:.6g}, the accuracy of the worst label ({labels[worst]}); "
             f"here exact_match is {values['exact_match']:.6g}.",
+        )
+        reasons = (
+            f"hamming_accuracy counts labels, exact_match counts samples with all {len(labels)} labels right, so one "
+            "wrong label costs the whole sample.",
+            *(bounds if all_labels else ()),
             "scikit-learn's accuracy_score of label indicators is exact_match.",
         )
     rows = tuple((name, f"{value:.6g}") for name, value in zip(labels, accuracies, strict=True))
-    evidence = {"accuracy": dict(zip(labels, accuracies, strict=True))}
+    evidence = {"accuracy": {name: None if a != a else a for name, a in zip(labels, accuracies, strict=True)}}
     return _finding(code, values, reasons, Table(("label", "accuracy"), rows), evidence)
 
 

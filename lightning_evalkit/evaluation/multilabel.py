@@ -70,4 +70,5 @@ class MultilabelEvaluation(Evaluation):
         """Why two of the numbers are equal, or how far and why they are apart."""
         joined, counter = self.tally.compute(), self.tally.counter
         values = {name: float(self[name].reading.value(counter, joined, nan)) for name in (first, second)}
-        return explain_multilabel(self.tally.counts, values, self.label_names)
+        complete = not counter.ledger(joined).ignored
+        return explain_multilabel(self.tally.counts, values, self.label_names, all_labels=complete)
