@@ -21,6 +21,7 @@ types: $(VENV)/.dev
 
 benchmarks: $(VENV)/.dev
 	$(BIN)/python experiments/benchmarks/binary.py
+	$(BIN)/python experiments/benchmarks/many.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
