@@ -632,6 +632,26 @@ def test_scores_of_ten_thousand_classes_are_counted() -> None:
     assert plain(evaluation) == same({"accuracy": 0.625, "top_5_accuracy": 0.625})
 
 
+class Compared(str):
+    """A name that counts how often it is compared."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return str.__eq__(self, other)
+
+
+def test_names_of_many_classes_are_not_compared_with_each_other() -> None:
+    """Each with each would be a million comparisons, and seconds for ten thousand classes."""
+    Compared.times = 0
+    names = [Compared(place) for place in range(1000)]
+    MulticlassEvaluation("labels", 1000, names, statistics=["accuracy"])
+    assert Compared.times < 20_000
+
+
 @pytest.mark.parametrize("kind", [torch.uint8, torch.int8, torch.int16, torch.int64], ids=str)
 @pytest.mark.parametrize("classes", [128, 256, 300])
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])

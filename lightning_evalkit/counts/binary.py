@@ -25,18 +25,21 @@ from lightning_evalkit.counts.arrays import (
     within_unit,
     without_nan,
 )
-from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counter import Ledger, Totals, TwoWays
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import checked, decided, guesses, unweighable
 from lightning_evalkit.errors import InputError
-from lightning_evalkit.inputs import Binary, complaint
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from lightning_evalkit.inputs import Binary
 
-class BinaryCounter:
+
+class BinaryCounter(TwoWays):
     """Counts a ``Binary`` declaration; see ``Counter`` for what the methods promise."""
+
+    task: Binary
 
     def __init__(self, task: Binary) -> None:
         self.task = task
@@ -44,18 +47,7 @@ class BinaryCounter:
         self.marginals = 2 * len(task.thresholds) + 2
         self.width = self.marginals + self.ignores + 2 * self.guesses + 2
         self.real_width = self.marginals if task.weighted else 0
-
-    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
-        """The totals of one batch; (N, width) where samples are counted one by one."""
-        preds, target, weight = self.task.arranged(preds, target, sample_weight)
-        deferred = is_deferred(preds)
-        if weight is None and not self.task.samplewise and not deferred:
-            return self._at_once(preds, target)
-        with torch.no_grad():
-            totals = self._deferred(preds, target, weight)
-        if not deferred and self.ledger(totals).invalid:
-            raise InputError(complaint(self.task, preds, target, weight))
-        return totals
+        self.plain = not task.weighted and not task.samplewise
 
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
         reading = self.task.reading(preds)
@@ -66,7 +58,7 @@ class BinaryCounter:
         sums = [self._block(block, truth, reading) for block, truth in pairs]
         totals = sums[0] if len(sums) == 1 else None if None in sums else [sum(c) for c in zip(*sums, strict=True)]
         if totals is None:
-            raise InputError(complaint(self.task, preds, target, None))
+            raise InputError(self.task.complaint(preds, target, None))
         totals.append(samples)
         if self.guesses:
             totals += [samples > 0 and reading == kind for kind in ("probabilities", "logits")]

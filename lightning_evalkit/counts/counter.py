@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+
+from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
     from lightning_evalkit.counts.counts import Counts
@@ -57,3 +59,37 @@ class Counter(Protocol):
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping in these totals (reads from the device)."""
+
+
+class TwoWays:
+    """Counts at once where looking at values costs nothing, and deferred elsewhere.
+
+    A subclass says when plain counting at once is enough (``plain``) and gives both ways of counting.
+    """
+
+    task: Any
+    plain: bool
+
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
+        """The totals of one batch; (N, width) where samples are counted one by one."""
+        preds, target, weight = self.task.arranged(preds, target, sample_weight)
+        deferred = is_deferred(preds)
+        if self.plain and not deferred:
+            return self._at_once(preds, target)
+        with torch.no_grad():
+            totals = self._deferred(preds, target, weight)
+        if not deferred and self.ledger(totals).invalid:
+            raise InputError(self.task.complaint(preds, target, weight))
+        return totals
+
+    def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
+        """Check the values of a batch on the CPU, raise for bad ones, and count."""
+        raise NotImplementedError
+
+    def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
+        """Count a batch without looking at values; bad samples are missing from the sums."""
+        raise NotImplementedError
+
+    def ledger(self, totals: Totals) -> Ledger:
+        """The bookkeeping in these totals."""
+        raise NotImplementedError

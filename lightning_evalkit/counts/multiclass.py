@@ -15,19 +15,22 @@ import numpy as np
 import torch
 
 from lightning_evalkit.counts.arrays import Array, array_of, equal_to, within, within_unit, without_nan
-from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counter import Ledger, Totals, TwoWays
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import unweighable
 from lightning_evalkit.counts.histogram import histogram, weighted_histogram
 from lightning_evalkit.errors import InputError
-from lightning_evalkit.inputs import Multiclass, multiclass_complaint
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from lightning_evalkit.inputs import Multiclass
 
-class MulticlassCounter:
+
+class MulticlassCounter(TwoWays):
     """Counts a ``Multiclass`` declaration; see ``Counter`` for what the methods promise."""
+
+    task: Multiclass
 
     def __init__(self, task: Multiclass) -> None:
         self.task, self.classes = task, task.classes
@@ -36,19 +39,7 @@ class MulticlassCounter:
         self.ignores = bool(task.ignored)
         self.width = self.kept + self.ignores + 2
         self.real_width = (self.kept if task.weighted else 0) + (2 if task.exact else 0)
-
-    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
-        """The totals of one batch; (N, width) where samples are counted one by one."""
-        task = self.task
-        preds, target, weight = task.arranged(preds, target, sample_weight)
-        deferred = is_deferred(preds)
-        if not (deferred or task.weighted or task.samplewise or task.exact or task.hits or task.top_k > 1):
-            return self._at_once(preds, target)
-        with torch.no_grad():
-            totals = self._deferred(preds, target, weight)
-        if not deferred and self.ledger(totals).invalid:
-            raise InputError(multiclass_complaint(task, preds, target, weight))
-        return totals
+        self.plain = not (task.weighted or task.samplewise or task.exact or task.hits or task.top_k > 1)
 
     # ---- at once
 
@@ -66,7 +57,7 @@ class MulticlassCounter:
         if used is not None:
             truth, label = truth[used], label[used]
         if not (fine and self._in_range(truth, label)):
-            raise InputError(multiclass_complaint(self.task, preds, target, None))
+            raise InputError(self.task.complaint(preds, target, None))
         ledger = [samples - truth.size, samples, 1] if self.ignores else [samples, 1]
         return Totals(torch.from_numpy(np.concatenate((self._sums(truth, label), ledger))))
 

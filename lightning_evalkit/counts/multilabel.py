@@ -23,24 +23,27 @@ from lightning_evalkit.counts.arrays import (
     within_unit,
     without_nan,
 )
-from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counter import Ledger, Totals, TwoWays
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import checked, decided, guesses, unweighable
 from lightning_evalkit.errors import InputError
-from lightning_evalkit.inputs import Multilabel, complaint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
 
+    from lightning_evalkit.inputs import Multilabel
 
-class MultilabelCounter:
+
+class MultilabelCounter(TwoWays):
     """Counts a ``Multilabel`` declaration; see ``Counter`` for what the methods promise.
 
     ``row_values`` are functions of the counts of every sample over its labels, NaN where a sample has no value; their
     sums are kept under the names that the declaration has as ``rows``.
     """
+
+    task: Multilabel
 
     def __init__(self, task: Multilabel, row_values: tuple[Callable[[Counts], Tensor], ...] = ()) -> None:
         self.task, self.row_values = task, row_values
@@ -48,18 +51,7 @@ class MultilabelCounter:
         self.guesses = task.inputs == "auto"
         self.width = self.marginals + 1 + 2 * self.guesses + 2
         self.real_width = (self.marginals if task.weighted else 0) + 2 * len(row_values)
-
-    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
-        """The totals of one batch; (N, width) where samples are counted one by one."""
-        preds, target, weight = self.task.arranged(preds, target, sample_weight)
-        deferred = is_deferred(preds)
-        if weight is None and not self.task.samplewise and not deferred:
-            return self._at_once(preds, target)
-        with torch.no_grad():
-            totals = self._deferred(preds, target, weight)
-        if not deferred and self.ledger(totals).invalid:
-            raise InputError(complaint(self.task, preds, target, weight))
-        return totals
+        self.plain = not task.weighted and not task.samplewise
 
     # ---- at once
 
@@ -71,7 +63,7 @@ class MultilabelCounter:
         blocks = [(preds, target)] if len(preds) <= rows else zip(preds.split(rows), target.split(rows), strict=True)
         sums = [self._block(scores, truth, reading) for scores, truth in blocks]
         if any(part is None for part in sums):
-            raise InputError(complaint(self.task, preds, target, None))
+            raise InputError(self.task.complaint(preds, target, None))
         columns, reals = (sum(parts[1:], start=parts[0]) for parts in zip(*sums, strict=True))
         kinds = ("probabilities", "logits") if self.guesses else ()
         ledger = [target.numel() > 0 and reading == kind for kind in kinds]

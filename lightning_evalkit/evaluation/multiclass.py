@@ -9,7 +9,7 @@ from lightning_evalkit.counts import MulticlassCounter
 from lightning_evalkit.diagnosis import Finding, explain_multiclass
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
-from lightning_evalkit.evaluation.names import ONE_VS_REST, class_names, multiclass_reading
+from lightning_evalkit.evaluation.names import ONE_VS_REST, checked_class_names, hits_of, multiclass_reading
 from lightning_evalkit.evaluation.readings import Hits, Over, Reading
 from lightning_evalkit.inputs import Inputs, Multiclass
 
@@ -50,18 +50,17 @@ class MulticlassEvaluation(Evaluation):
         **kwargs: Any,
     ) -> None:
         names = checked_names(inputs, statistics, DEFAULT)
-        task = Multiclass(inputs, ignore_index, weighted, num_classes=num_classes, top_k=top_k)
-        self_names = _checked(class_names, num_classes)
-        readings: dict[str, Reading] = {name: multiclass_reading(name, self_names) for name in names}
+        hits = hits_of(names)
+        task = Multiclass(inputs, ignore_index, weighted, num_classes=num_classes, top_k=top_k, hits=hits)
+        classes = checked_class_names("class", class_names, num_classes)
+        readings: dict[str, Reading] = {name: multiclass_reading(name, classes) for name in names}
         if per_class:
             bases = [name.partition("/")[0] for name, reading in readings.items() if isinstance(reading, Over)]
-            bases = ["recall" if base == "balanced_accuracy" else base for base in bases]
             for base in dict.fromkeys([*bases, "recall", ONE_VS_REST]):
-                readings |= {f"{base}/{name}": multiclass_reading(f"{base}/{name}", self_names) for name in self_names}
-        hits = tuple(sorted({reading.k for reading in readings.values() if isinstance(reading, Hits)}))
-        task = Multiclass(inputs, ignore_index, weighted, num_classes=num_classes, top_k=top_k, hits=hits)
+                if base != "balanced_accuracy":  # whose classes are recalls
+                    readings |= {f"{base}/{name}": multiclass_reading(f"{base}/{name}", classes) for name in classes}
         super().__init__(MulticlassCounter(task), readings, zero_division, prefix, postfix, **kwargs)
-        self.num_classes, self.class_names = num_classes, self_names
+        self.num_classes, self.class_names = num_classes, classes
 
     def explain(self, first: str = "accuracy", second: str = "f1/micro") -> Finding:
         """Why two of the numbers are equal, or how far and why they are apart."""
@@ -72,7 +71,3 @@ class MulticlassEvaluation(Evaluation):
                 raise DeclarationError(f"{name!r} was not counted: add it to the statistics of the evaluation.")
         values = {name: float(reading.value(counter, joined, nan)) for name, reading in readings.items()}
         return explain_multiclass(self.tally.counts, values, all_classes=not counter.task.ignored)
-
-
-def _checked(given: Sequence[str] | None, number: int) -> tuple[str, ...]:
-    return class_names("class", given, number)

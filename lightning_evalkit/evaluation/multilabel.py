@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 from lightning_evalkit.counts import MultilabelCounter
 from lightning_evalkit.diagnosis import Finding, explain_multilabel
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
-from lightning_evalkit.evaluation.names import class_names, multilabel_reading
-from lightning_evalkit.evaluation.readings import Over, Reading, Samples
+from lightning_evalkit.evaluation.names import checked_class_names, multilabel_reading, rows_of
+from lightning_evalkit.evaluation.readings import Over, Reading
 from lightning_evalkit.inputs import Inputs, Multilabel
 from lightning_evalkit.statistics import exact_match, looked_at, of_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Counts
 
 DEFAULT = ("exact_match", "hamming_accuracy", "f1/micro", "f1/macro", "f1/samples", "jaccard/samples")
 
@@ -50,20 +54,15 @@ class MultilabelEvaluation(Evaluation):
     ) -> None:
         names = checked_names(inputs, statistics, DEFAULT)
         cuts = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
-        task = Multilabel(inputs, ignore_index, weighted, False, cuts, num_labels)
-        labels = class_names("label", label_names, num_labels)
+        task = Multilabel(inputs, ignore_index, weighted, False, cuts, num_labels, rows_of(names))
+        labels = checked_class_names("label", label_names, num_labels)
         readings: dict[str, Reading] = {name: multilabel_reading(name, labels) for name in names}
         if per_label:
-            bases = [r.statistic.name for r in readings.values() if isinstance(r, Over)]
+            bases = [reading.statistic.name for reading in readings.values() if isinstance(reading, Over)]
             for base in dict.fromkeys(["accuracy", *bases]):
                 readings |= {f"{base}/{label}": multilabel_reading(f"{base}/{label}", labels) for label in labels}
-        rows = [reading for reading in readings.values() if isinstance(reading, Samples)]
-        kept = {r.name: exact_match if r.name == "exact_match" else of_samples(r.statistic) for r in rows}
-        kept = {"samples": looked_at, **kept} if kept else {}
-        task = Multilabel(inputs, ignore_index, weighted, False, cuts, num_labels, tuple(kept))
-        super().__init__(
-            MultilabelCounter(task, tuple(kept.values())), readings, zero_division, prefix, postfix, **kwargs
-        )
+        counter = MultilabelCounter(task, tuple(_of_each_sample(name, readings) for name in task.rows))
+        super().__init__(counter, readings, zero_division, prefix, postfix, **kwargs)
         self.num_labels, self.label_names, self.threshold = num_labels, labels, threshold
 
     def explain(self, first: str = "exact_match", second: str = "hamming_accuracy") -> Finding:
@@ -72,3 +71,9 @@ class MultilabelEvaluation(Evaluation):
         values = {name: float(self[name].reading.value(counter, joined, nan)) for name in (first, second)}
         complete = not counter.ledger(joined).ignored
         return explain_multilabel(self.tally.counts, values, self.label_names, all_labels=complete)
+
+
+def _of_each_sample(name: str, readings: dict[str, Reading]) -> Callable[[Counts], Tensor]:
+    """What is summed over samples under this name."""
+    special = {"samples": looked_at, "exact_match": exact_match}
+    return special[name] if name in special else of_samples(readings[name].statistic)

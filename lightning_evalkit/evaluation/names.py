@@ -17,7 +17,7 @@ ONE_VS_REST = "one_vs_rest_accuracy"
 _TOP = re.compile(r"top_(\d+)_accuracy")
 
 
-def class_names(kind: str, given: Sequence[str] | None, number: int) -> tuple[str, ...]:
+def checked_class_names(kind: str, given: Sequence[str] | None, number: int) -> tuple[str, ...]:
     """The names of classes or labels: any different strings but the names of averages; by default their numbers."""
     names = tuple(map(str, range(number))) if given is None else tuple(given)
     if len(names) != number:
@@ -31,6 +31,17 @@ def class_names(kind: str, given: Sequence[str] | None, number: int) -> tuple[st
     if taken:
         raise DeclarationError(f"expected {kind} names that are no averages, got {', '.join(map(repr, taken))}.")
     return names
+
+
+def hits_of(names: Sequence[str]) -> tuple[int, ...]:
+    """The k of every top_<k>_accuracy among the names."""
+    return tuple(sorted({int(match[1]) for match in map(_TOP.fullmatch, names) if match}))
+
+
+def rows_of(names: Sequence[str]) -> tuple[str, ...]:
+    """The names that are means over samples, after the number of samples itself; none if there are none."""
+    means = [name for name in names if name == "exact_match" or name.endswith("/samples")]
+    return ("samples", *means) if means else ()
 
 
 def multiclass_reading(name: str, classes: Sequence[str]) -> Reading:

@@ -1,7 +1,6 @@
 """Raw tensors into their declared meaning."""
 
 from lightning_evalkit.inputs.binary import Binary
-from lightning_evalkit.inputs.complaints import complaint, multiclass_complaint
 from lightning_evalkit.inputs.declaration import Declaration, Inputs, MultidimAverage, is_samplewise
 from lightning_evalkit.inputs.multiclass import Multiclass
 from lightning_evalkit.inputs.multilabel import Multilabel
@@ -15,7 +14,5 @@ __all__ = [
     "MultidimAverage",
     "Multilabel",
     "Thresholded",
-    "complaint",
     "is_samplewise",
-    "multiclass_complaint",
 ]

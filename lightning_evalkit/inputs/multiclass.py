@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.inputs.complaints import multiclass_complaint
 from lightning_evalkit.inputs.declaration import Declaration, checked_number
 
 if TYPE_CHECKING:
@@ -52,9 +53,9 @@ class Multiclass(Declaration):
         """The number of classes that are told apart."""
         return self.num_classes or 1
 
-    def ignores_class(self, index: int) -> bool:
-        """Whether samples of this class are left out."""
-        return index in self.ignored
+    def complaint(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> str:
+        """What is wrong with the values of a batch."""
+        return multiclass_complaint(self, preds, target, weight)
 
     def arranged(
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None

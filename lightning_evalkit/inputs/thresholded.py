@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.inputs.complaints import complaint
 from lightning_evalkit.inputs.declaration import Declaration, checked_threshold, logit
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ class Thresholded(Declaration):
                 "declare inputs='labels' for decided predictions."
             )
         return self.inputs
+
+    def complaint(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> str:
+        """What is wrong with the values of a batch."""
+        return complaint(self, preds, target, weight)
 
     def refuse_unequal_shapes(self, preds: Tensor, target: Tensor) -> None:
         """Elements of both belong together one by one."""

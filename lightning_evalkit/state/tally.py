@@ -46,6 +46,7 @@ class Tally(Metric):
         with torch.inference_mode(False):  # a state born in inference mode could not be changed outside of it
             for name, default in self.keeping.empty(self._device).items():
                 self.add_state(name, default, dist_reduce_fx=self.keeping.reduction)
+        self._device = self.totals.integers.device  # a default device may have been named without its number
 
     @property
     def totals(self) -> Totals:
