@@ -56,16 +56,17 @@ class MulticlassEvaluation(Evaluation):
         readings: dict[str, Reading] = {name: multiclass_reading(name, classes) for name in names}
         if per_class:
             bases = [name.partition("/")[0] for name, reading in readings.items() if isinstance(reading, Over)]
+            bases = ["recall" if base == "balanced_accuracy" else base for base in bases]
             for base in dict.fromkeys([*bases, "recall", ONE_VS_REST]):
-                if base != "balanced_accuracy":  # whose classes are recalls
-                    readings |= {f"{base}/{name}": multiclass_reading(f"{base}/{name}", classes) for name in classes}
+                readings |= {f"{base}/{name}": multiclass_reading(f"{base}/{name}", classes) for name in classes}
         super().__init__(MulticlassCounter(task), readings, zero_division, prefix, postfix, **kwargs)
-        self.num_classes, self.class_names = num_classes, classes
+        self.num_classes, self.class_names = num_classes, tuple(classes)
 
     def explain(self, first: str = "accuracy", second: str = "f1/micro") -> Finding:
         """Why two of the numbers are equal, or how far and why they are apart."""
         joined, counter = self.tally.compute(), self.tally.counter
-        readings = {name: multiclass_reading(name, self.class_names) for name in (first, second)}
+        places = {name: place for place, name in enumerate(self.class_names)}
+        readings = {name: multiclass_reading(name, places) for name in (first, second)}
         for name, reading in readings.items():
             if isinstance(reading, Hits) and name not in self:
                 raise DeclarationError(f"{name!r} was not counted: add it to the statistics of the evaluation.")

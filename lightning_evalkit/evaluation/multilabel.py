@@ -63,7 +63,7 @@ class MultilabelEvaluation(Evaluation):
                 readings |= {f"{base}/{label}": multilabel_reading(f"{base}/{label}", labels) for label in labels}
         counter = MultilabelCounter(task, tuple(_of_each_sample(name, readings) for name in task.rows))
         super().__init__(counter, readings, zero_division, prefix, postfix, **kwargs)
-        self.num_labels, self.label_names, self.threshold = num_labels, labels, threshold
+        self.num_labels, self.label_names, self.threshold = num_labels, tuple(labels), threshold
 
     def explain(self, first: str = "exact_match", second: str = "hamming_accuracy") -> Finding:
         """Why two of the numbers are equal, or how far and why they are apart."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, get_args
 
 from lightning_evalkit.errors import DeclarationError, nearest
@@ -10,27 +11,27 @@ from lightning_evalkit.evaluation.readings import At, Hits, Over, Reading, Sampl
 from lightning_evalkit.statistics import OVERALL, STATISTICS, Average, find
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 AVERAGES = tuple(average for average in get_args(Average) if average != "none")
 ONE_VS_REST = "one_vs_rest_accuracy"
 _TOP = re.compile(r"top_(\d+)_accuracy")
 
 
-def checked_class_names(kind: str, given: Sequence[str] | None, number: int) -> tuple[str, ...]:
-    """The names of classes or labels: any different strings but the names of averages; by default their numbers."""
+def checked_class_names(kind: str, given: Sequence[str] | None, number: int) -> dict[str, int]:
+    """The place of every class or label by its name: different strings, no averages; by default their numbers."""
     names = tuple(map(str, range(number))) if given is None else tuple(given)
     if len(names) != number:
         raise DeclarationError(f"expected {number} {kind} names, got {len(names)}.")
     if any(not isinstance(name, str) for name in names):
         raise DeclarationError(f"expected {kind} names to be text, got {list(names)!r}.")
-    double = sorted({name for name in names if names.count(name) > 1})
+    double = sorted(name for name, times in Counter(names).items() if times > 1)
     if double:
         raise DeclarationError(f"expected different {kind} names, got {', '.join(map(repr, double))} more than once.")
     taken = sorted({*AVERAGES, "samples"} & set(names))
     if taken:
         raise DeclarationError(f"expected {kind} names that are no averages, got {', '.join(map(repr, taken))}.")
-    return names
+    return {name: place for place, name in enumerate(names)}
 
 
 def hits_of(names: Sequence[str]) -> tuple[int, ...]:
@@ -44,7 +45,7 @@ def rows_of(names: Sequence[str]) -> tuple[str, ...]:
     return ("samples", *means) if means else ()
 
 
-def multiclass_reading(name: str, classes: Sequence[str]) -> Reading:
+def multiclass_reading(name: str, classes: Mapping[str, int]) -> Reading:
     """What a name means for a multiclass table."""
     base, _, over = name.partition("/")
     if top := _TOP.fullmatch(name):
@@ -62,7 +63,7 @@ def multiclass_reading(name: str, classes: Sequence[str]) -> Reading:
     return _averaged_or_single(name, statistic.name, over, classes, AVERAGES)
 
 
-def multilabel_reading(name: str, labels: Sequence[str]) -> Reading:
+def multilabel_reading(name: str, labels: Mapping[str, int]) -> Reading:
     """What a name means for multilabel tables."""
     base, _, over = name.partition("/")
     if name == "exact_match":
@@ -79,12 +80,14 @@ def multilabel_reading(name: str, labels: Sequence[str]) -> Reading:
     return _averaged_or_single(name, find(base).name, over, labels, (*AVERAGES, "samples"))
 
 
-def _averaged_or_single(name: str, base: str, over: str, places: Sequence[str], averages: tuple[str, ...]) -> At | Over:
+def _averaged_or_single(
+    name: str, base: str, over: str, places: Mapping[str, int], averages: tuple[str, ...]
+) -> At | Over:
     if not over:
         choices = " or ".join(repr(f"{name}/{average}") for average in averages)
         raise DeclarationError(f"{name!r} of many classes or labels needs an average: say {choices}.")
     if over in AVERAGES:
         return Over(STATISTICS[base] if base in STATISTICS else find(base), over)  # type: ignore[arg-type]
     if over in places:
-        return At(find(base), list(places).index(over))
+        return At(find(base), places[over])
     raise DeclarationError(f"{name!r} ends in no average, class or label: {nearest(over, (*averages, *places))}")
