@@ -636,7 +636,7 @@ def test_zero_division_is_the_value_of_nothing_of_nothing() -> None:
 
 def test_compute_without_samples_says_so() -> None:
     evaluation = BinaryEvaluation("labels", zero_division=0.0)
-    with pytest.warns(UserWarning, match="was called before its ``update``"):
+    with pytest.warns(UserWarning, match="was called before any ``update``"):
         evaluation.compute()
 
 
