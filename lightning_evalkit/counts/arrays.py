@@ -6,6 +6,7 @@ Checks are part of the reading: a value that is not what was declared is found b
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,14 +64,21 @@ def within(values: Array, size: int) -> bool:
 
 def true_per_column(mask: Array) -> Array:
     """How many are true in each column; by a matrix product, exact for at most 2**24 rows."""
-    counts: Array = np.ones(len(mask), np.float32) @ mask.astype(np.float32)
+    numbers = mask.astype(np.float32)
+    counts: Array = _ones(len(mask)) @ numbers
     return counts
 
 
 def true_per_row(mask: Array) -> Array:
     """How many are true in each row; exact for at most 2**24 columns."""
-    counts: Array = mask.astype(np.float32) @ np.ones(mask.shape[1], np.float32)
+    numbers = mask.astype(np.float32)
+    counts: Array = numbers @ _ones(mask.shape[1])
     return counts
+
+
+@lru_cache(maxsize=16)
+def _ones(length: int) -> Array:
+    return np.ones(length, np.float32)
 
 
 def above_cuts(preds: Tensor, scores: Array, cuts: tuple[float, ...]) -> list[Array]:

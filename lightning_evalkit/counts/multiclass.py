@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.inputs import Multiclass
 
+FEW = 64
+"""Up to so many classes, one count of a small matrix is faster than three counts of classes."""
+
 
 class MulticlassCounter(TwoWays):
     """Counts a ``Multiclass`` declaration; see ``Counter`` for what the methods promise."""
@@ -44,19 +47,18 @@ class MulticlassCounter(TwoWays):
     # ---- at once
 
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
-        truth, label = array_of(target).ravel(), array_of(preds)
-        fine = True
-        used = self._used(truth)
-        if preds.ndim > target.ndim:
-            label, best = _largest(label)
-            best = best if used is None else best[used]
-            fine = within_unit(best) if self.task.inputs == "probabilities" else without_nan(best)
+        truth, label, scored = array_of(target).ravel(), array_of(preds), preds.ndim > target.ndim
+        used, fine = self._used(truth), True
+        if scored:
+            scores = np.moveaxis(label, 1, -1).reshape(-1, label.shape[1]) if label.ndim > 2 else label
+            label = scores.argmax(1) if len(scores) else np.zeros(0, np.int64)
+            fine = self._fine(scores, label, used)
         else:
             label = label.ravel()
         samples = truth.size
         if used is not None:
             truth, label = truth[used], label[used]
-        if not (fine and self._in_range(truth, label)):
+        if not (fine and self._in_range(truth) and (scored or self._in_range(label))):
             raise InputError(self.task.complaint(preds, target, None))
         ledger = [samples - truth.size, samples, 1] if self.ignores else [samples, 1]
         return Totals(torch.from_numpy(np.concatenate((self._sums(truth, label), ledger))))
@@ -68,20 +70,29 @@ class MulticlassCounter(TwoWays):
         used: Array = ~np.logical_or.reduce([equal_to(truth, index) for index in self.task.ignored])
         return used
 
-    def _in_range(self, truth: Array, label: Array) -> bool:
-        if self.task.num_classes is None:
+    def _fine(self, scores: Array, label: Array, used: Array | None) -> bool:
+        """Whether the largest score of every used sample is what was declared; NaN is the largest of its row."""
+        check = within_unit if self.task.inputs == "probabilities" else without_nan
+        if self.classes <= FEW and check(scores):  # reading few scores again is cheaper than picking out the largest
             return True
-        return within(truth, self.classes) and within(label, self.classes)
+        best = scores[np.arange(len(label)), label]
+        return check(best if used is None else best[used])
+
+    def _in_range(self, numbers: Array) -> bool:
+        return self.task.num_classes is None or within(numbers, self.classes)
 
     def _sums(self, truth: Array, label: Array) -> Array:
-        right = truth == label
         if self.task.num_classes is None:
-            return np.array([np.count_nonzero(right), truth.size, truth.size], dtype=np.int64)
+            return np.array([np.count_nonzero(truth == label), truth.size, truth.size], dtype=np.int64)
         truth, label = truth.astype(np.int64, copy=False), label.astype(np.int64, copy=False)
+        if not self.task.matrix and self.classes > FEW:
+            parts = (truth[truth == label], truth, label)
+            return np.concatenate([np.bincount(part, minlength=self.classes) for part in parts])
+        matrix = np.bincount(truth * self.classes + label, minlength=self.classes**2)
         if self.task.matrix:
-            return np.bincount(truth * self.classes + label, minlength=self.cells)
-        parts = (truth[right], truth, label)
-        return np.concatenate([np.bincount(part, minlength=self.classes) for part in parts])
+            return matrix
+        matrix = matrix.reshape(self.classes, self.classes)
+        return np.concatenate((matrix.diagonal(), matrix.sum(1), matrix.sum(0)))
 
     # ---- deferred
 
@@ -206,14 +217,6 @@ class MulticlassCounter(TwoWays):
             guessed_logits=0,
             guessed_probabilities=0,
         )
-
-
-def _largest(scores: Array) -> tuple[Array, Array]:
-    """The class with the largest score, and that score; NaN wins every comparison, so it is seen there."""
-    if scores.ndim > 2:
-        scores = np.moveaxis(scores, 1, -1).reshape(-1, scores.shape[1])
-    labels: Array = scores.argmax(1) if len(scores) else np.zeros(0, np.int64)
-    return labels, scores[np.arange(len(labels)), labels]
 
 
 def _row_sums(values: Tensor, samplewise: bool) -> Tensor:

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 class MultilabelCounter(TwoWays):
     """Counts a ``Multilabel`` declaration; see ``Counter`` for what the methods promise.
 
-    ``row_values`` are functions of the counts of every sample over its labels, NaN where a sample has no value; their
-    sums are kept under the names that the declaration has as ``rows``.
+    The ``rows`` of the declaration are sums over samples: "samples" (those with a label to look at, of all),
+    "exact_match" (those without an error, of the former), and behind these two a name for each of ``row_values``,
+    functions of the counts of every sample over its labels, NaN where a sample has no value.
     """
 
     task: Multilabel
@@ -50,7 +51,7 @@ class MultilabelCounter(TwoWays):
         self.marginals = 4 * task.num_labels
         self.guesses = task.inputs == "auto"
         self.width = self.marginals + 1 + 2 * self.guesses + 2
-        self.real_width = (self.marginals if task.weighted else 0) + 2 * len(row_values)
+        self.real_width = (self.marginals if task.weighted else 0) + 2 * len(task.rows)
         self.plain = not task.weighted and not task.samplewise
 
     # ---- at once
@@ -64,13 +65,14 @@ class MultilabelCounter(TwoWays):
         sums = [self._block(scores, truth, reading) for scores, truth in blocks]
         if any(part is None for part in sums):
             raise InputError(self.task.complaint(preds, target, None))
-        columns, reals = (sum(parts[1:], start=parts[0]) for parts in zip(*sums, strict=True))
-        kinds = ("probabilities", "logits") if self.guesses else ()
-        ledger = [target.numel() > 0 and reading == kind for kind in kinds]
-        integers = np.concatenate((columns, [target.numel(), *ledger, 1])).astype(np.int64)
-        return Totals(torch.from_numpy(integers), reals if self.row_values else None)
+        columns, reals = sums[0] if len(sums) == 1 else _added(sums)  # type: ignore[misc]
+        elements, integers = target.numel(), np.empty(self.width, dtype=np.int64)
+        integers[: columns.size], integers[columns.size], integers[-1] = columns, elements, 1
+        if self.guesses:
+            integers[-3:-1] = elements > 0 and reading == "probabilities", elements > 0 and reading == "logits"
+        return Totals(torch.from_numpy(integers), torch.from_numpy(reals) if self.task.rows else None)
 
-    def _block(self, preds: Tensor, target: Tensor, reading: str) -> tuple[Array, Any] | None:
+    def _block(self, preds: Tensor, target: Tensor, reading: str) -> tuple[Array, Array] | None:
         """The sums over one block, up to the ignored, and over its samples; None for values that are not declared."""
         scores, truth = array_of(preds), array_of(target)
         used = None
@@ -83,11 +85,12 @@ class MultilabelCounter(TwoWays):
         if used is not None:
             above = above & used
         both = above & positive
-        tp, predicted, positives = true_per_column(both), true_per_column(above), true_per_column(positive)
+        tp, predicted, positives = true_per_column(np.concatenate((both, above, positive), 1)).reshape(3, -1)
         looked = float(len(truth)) if used is None else true_per_column(used)
         ignored = 0 if used is None else used.size - np.count_nonzero(used)
-        columns: Array = np.concatenate((tp, predicted - tp, positives, looked - positives, np.array([ignored])))
-        return columns.astype(np.float64), self._row_sums_of(both, above, positive, used)
+        sums: list[Any] = [tp, predicted - tp, positives, looked - positives, [ignored]]
+        columns: Array = np.concatenate(sums, dtype=np.float64)
+        return columns, self._row_sums_of(both, above, positive, used)
 
     def _above(self, preds: Tensor, scores: Array, reading: str) -> Array | None:
         if reading == "labels":
@@ -100,14 +103,19 @@ class MultilabelCounter(TwoWays):
         columns = zip(preds.unbind(-1), np.moveaxis(scores, -1, 0), cuts, strict=True)
         return np.stack([above_cuts(column, score, (cut,))[0] for column, score, cut in columns], -1)
 
-    def _row_sums_of(self, both: Array, above: Array, positive: Array, used: Array | None) -> Any:
+    def _row_sums_of(self, both: Array, above: Array, positive: Array, used: Array | None) -> Array:
+        if not self.task.rows:
+            return np.zeros(0)
+        wrong, samples = np.count_nonzero(true_per_row(above ^ positive)), len(above)
+        looked = samples if used is None else np.count_nonzero(true_per_row(used))
+        exact = looked - wrong  # an error is always looked at
         if not self.row_values:
-            return 0
-        tp, predicted, positives = (torch.from_numpy(true_per_row(mask)).double() for mask in (both, above, positive))
-        looked = torch.full_like(tp, self.task.num_labels)
-        if used is not None:
-            looked = torch.from_numpy(true_per_row(used)).double()
-        return self._row_sums(tp, predicted - tp, positives, looked - positives, None)
+            return np.array([looked, exact, samples, looked], dtype=np.float64)
+        masks = (both, above, positive, np.ones_like(above) if used is None else used)
+        tp, predicted, positives, labels = (torch.from_numpy(true_per_row(mask)).double() for mask in masks)
+        values, weights = self._values(tp, predicted - tp, positives, labels - positives, None)
+        sums: list[Any] = [[looked, exact], values.numpy(), [samples, looked], weights.numpy()]
+        return np.concatenate(sums)
 
     # ---- deferred
 
@@ -134,9 +142,9 @@ class MultilabelCounter(TwoWays):
         if weight is not None:
             weighed = torch.where(masks, weight.unsqueeze(-2), 0.0)
             reals.append(weighed.sum(-3).flatten(-2))
-        if self.row_values:
+        if self.task.rows:
             tp, fp, positives, negatives = masks.sum(-1).to(real_dtype(masks.device)).unbind(-1)
-            row_weight = None if weight is None else weight.select(-1, 0)
+            row_weight = torch.ones_like(tp) if weight is None else weight.select(-1, 0)
             reals.append(self._row_sums(tp, fp, positives, negatives, row_weight))
         return Totals(integers, torch.cat(reals, -1) if reals else None)
 
@@ -147,16 +155,27 @@ class MultilabelCounter(TwoWays):
         columns = [mask.select(-1, label) for label, mask in enumerate(above)]
         return torch.stack(columns, -1), bad, probable
 
-    def _row_sums(self, tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor, weight: Tensor | None) -> Tensor:
+    def _row_sums(self, tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor, weight: Tensor) -> Tensor:
+        """For every row its weighted sum over samples, then for every row the weight of the samples it is of."""
+        weight = weight.masked_fill(unweighable(weight), 0.0)
+        looked = torch.where(positives + negatives > 0, weight, 0.0)
+        exact = torch.where((positives == tp) & (fp == 0), looked, 0.0)
+        values, weights = self._values(tp, fp, positives, negatives, weight)
+        kept = torch.stack((looked, exact, weight, looked), -1).sum(-2)
+        return torch.cat((kept.narrow(-1, 0, 2), values, kept.narrow(-1, 2, 2), weights), -1)
+
+    def _values(
+        self, tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor, weight: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """For every row function its weighted sum over samples, and the weight of the samples that have a value."""
+        if not self.row_values:
+            nothing = tp.new_zeros((*tp.shape[:-1], 0))
+            return nothing, nothing
         counts = Counts(tp=tp, fp=fp, fn=positives - tp, tn=negatives - fp)
         values = torch.stack([value(counts) for value in self.row_values], -1)
-        weights = (
-            torch.ones_like(values) if weight is None else weight.to(values.dtype).unsqueeze(-1).expand(values.shape)
-        )
-        weights = torch.where(values.isnan() | unweighable(weights), 0.0, weights)
-        sums = torch.where(weights == 0, 0.0, values * weights)
-        return torch.cat((sums.sum(-2), weights.sum(-2)), -1)
+        weights = torch.ones_like(values) if weight is None else weight.unsqueeze(-1).expand(values.shape)
+        weights = torch.where(values.isnan(), 0.0, weights)
+        return torch.where(weights == 0, 0.0, values * weights).sum(-2), weights.sum(-2)
 
     # ---- reading
 
@@ -169,10 +188,11 @@ class MultilabelCounter(TwoWays):
         return Counts(tp=tp, fp=fp, fn=positives - tp, tn=negatives - fp)
 
     def rows(self, totals: Totals, name: str) -> tuple[Tensor, Tensor]:
-        """The sum of a row function over samples, and over how many samples it is."""
+        """The sum of a row over samples, and over how many samples it is."""
         assert totals.reals is not None  # there are rows
-        place = totals.reals.shape[-1] - 2 * len(self.row_values) + self.task.rows.index(name)
-        return totals.reals.select(-1, place), totals.reals.select(-1, place + len(self.row_values))
+        rows = len(self.task.rows)
+        place = totals.reals.shape[-1] - 2 * rows + self.task.rows.index(name)
+        return totals.reals.select(-1, place), totals.reals.select(-1, place + rows)
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping; samples counted one by one are a batch each."""
@@ -187,3 +207,8 @@ class MultilabelCounter(TwoWays):
             guessed_logits=logits,
             guessed_probabilities=probabilities,
         )
+
+
+def _added(sums: list[Any]) -> tuple[Array, Array]:
+    columns, reals = (np.sum(parts, axis=0) for parts in zip(*sums, strict=True))
+    return columns, reals

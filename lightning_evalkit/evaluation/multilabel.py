@@ -11,14 +11,10 @@ from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.names import checked_class_names, multilabel_reading, rows_of
 from lightning_evalkit.evaluation.readings import Over, Reading
 from lightning_evalkit.inputs import Inputs, Multilabel
-from lightning_evalkit.statistics import exact_match, looked_at, of_samples
+from lightning_evalkit.statistics import of_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from torch import Tensor
-
-    from lightning_evalkit.counts import Counts
+    from collections.abc import Sequence
 
 DEFAULT = ("exact_match", "hamming_accuracy", "f1/micro", "f1/macro", "f1/samples", "jaccard/samples")
 
@@ -61,7 +57,8 @@ class MultilabelEvaluation(Evaluation):
             bases = [reading.statistic.name for reading in readings.values() if isinstance(reading, Over)]
             for base in dict.fromkeys(["accuracy", *bases]):
                 readings |= {f"{base}/{label}": multilabel_reading(f"{base}/{label}", labels) for label in labels}
-        counter = MultilabelCounter(task, tuple(_of_each_sample(name, readings) for name in task.rows))
+        means = tuple(of_samples(readings[name].statistic) for name in task.rows[2:])  # after the whole samples
+        counter = MultilabelCounter(task, means)
         super().__init__(counter, readings, zero_division, prefix, postfix, **kwargs)
         self.num_labels, self.label_names, self.threshold = num_labels, tuple(labels), threshold
 
@@ -71,9 +68,3 @@ class MultilabelEvaluation(Evaluation):
         values = {name: float(self[name].reading.value(counter, joined, nan)) for name in (first, second)}
         complete = not counter.ledger(joined).ignored
         return explain_multilabel(self.tally.counts, values, self.label_names, all_labels=complete)
-
-
-def _of_each_sample(name: str, readings: dict[str, Reading]) -> Callable[[Counts], Tensor]:
-    """What is summed over samples under this name."""
-    special = {"samples": looked_at, "exact_match": exact_match}
-    return special[name] if name in special else of_samples(readings[name].statistic)

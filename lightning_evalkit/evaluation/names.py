@@ -40,9 +40,9 @@ def hits_of(names: Sequence[str]) -> tuple[int, ...]:
 
 
 def rows_of(names: Sequence[str]) -> tuple[str, ...]:
-    """The names that are means over samples, after the number of samples itself; none if there are none."""
-    means = [name for name in names if name == "exact_match" or name.endswith("/samples")]
-    return ("samples", *means) if means else ()
+    """The sums over samples that names need: whole samples first, then the means; none if no name needs any."""
+    means = [name for name in names if name.endswith("/samples")]
+    return ("samples", "exact_match", *means) if means or "exact_match" in names else ()
 
 
 def multiclass_reading(name: str, classes: Mapping[str, int]) -> Reading:

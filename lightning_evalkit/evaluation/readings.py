@@ -128,7 +128,7 @@ class Samples:
     def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
         """The mean."""
         part, defined = counter.rows(totals, self.name)
-        everyone = counter.rows(totals, "samples")[1]
+        everyone = counter.rows(totals, "samples")[0]
         values = torch.stack((part / defined, torch.full_like(part, zero_division)), -1)
         undefined = everyone - defined if zero_division == zero_division else torch.zeros_like(part)
         return mean(values, torch.stack((defined, undefined), -1), zero_division)

@@ -18,11 +18,10 @@ from lightning_evalkit.statistics import (
     checked_average,
     checked_normalize,
     confusion_matrix,
+    exact_match_of_torchmetrics,
     f_beta,
     find,
     matthews_of_torchmetrics,
-    ratio,
-    without_error,
 )
 
 if TYPE_CHECKING:
@@ -46,10 +45,9 @@ def multilabel_counts(
     """The counter and the totals of the batch."""
     samplewise, weighted = is_samplewise(multidim_average), sample_weight is not None
     cuts = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
-    rows = ("exact_match",) if exact else ()
+    rows = ("samples", "exact_match") if exact else ()
     task = Multilabel(inputs, ignore_index, weighted, samplewise, cuts, num_labels, rows)
-    counter = MultilabelCounter(task, (without_error,) if exact else ())
-    return counted(counter, preds, target, validate_args, sample_weight)
+    return counted(MultilabelCounter(task), preds, target, validate_args, sample_weight)
 
 
 @dataclass(frozen=True)
@@ -191,4 +189,4 @@ def multilabel_exact_match(
     counter, totals = multilabel_counts(
         preds, target, num_labels, threshold, multidim_average, ignore_index, validate_args, exact=True, **declared
     )
-    return ratio(*counter.rows(totals, "exact_match")).value(0.0).float()
+    return exact_match_of_torchmetrics(*counter.rows(totals, "exact_match"), *counter.rows(totals, "samples"))

@@ -40,7 +40,7 @@ class Multilabel(Thresholded):
                 f"expected preds and target of shape {shape}, labels in the second dimension, got {tuple(preds.shape)}."
             )
         weight = self.arranged_weight(target, sample_weight, preds)
-        if self.rows:
+        if self.rows and sample_weight is not None:
             self.refuse_weights_of_elements(sample_weight, len(preds), f"{', '.join(self.rows)} count")
         return self._last(preds), self._last(target), None if weight is None else self._last(weight)
 

@@ -19,10 +19,9 @@ from lightning_evalkit.statistics import (
     checked_average,
     checked_normalize,
     confusion_matrix,
+    exact_match_of_torchmetrics,
     f_beta,
     matthews_of_torchmetrics,
-    ratio,
-    without_error,
 )
 
 if TYPE_CHECKING:
@@ -54,9 +53,9 @@ class MultilabelMetric(CountMetric):
     ) -> None:
         samplewise = is_samplewise(multidim_average)
         cuts = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
-        rows = ("exact_match",) if exact else ()
+        rows = ("samples", "exact_match") if exact else ()
         task = Multilabel(inputs, ignore_index, weighted, samplewise, cuts, num_labels, rows)
-        super().__init__(MultilabelCounter(task, (without_error,) if exact else ()), **kwargs)
+        super().__init__(MultilabelCounter(task), **kwargs)
         self.num_labels, self.threshold, self.multidim_average = num_labels, threshold, multidim_average
         self.ignore_index = ignore_index
         self.validate_args = validate_args  # kept for compatibility: values are always checked, which costs no waiting
@@ -233,4 +232,6 @@ class MultilabelExactMatch(MultilabelMetric):
 
     def value_of(self, totals: Totals) -> Tensor:
         """The share of samples, or of the elements of each sample."""
-        return ratio(*self.counter.rows(totals, "exact_match")).value(0.0).float()
+        return exact_match_of_torchmetrics(
+            *self.counter.rows(totals, "exact_match"), *self.counter.rows(totals, "samples")
+        )

@@ -13,6 +13,7 @@ from lightning_evalkit.statistics.results import (
     checked_normalize,
     checked_weights,
     confusion_matrix,
+    exact_match_of_torchmetrics,
     matthews_of_torchmetrics,
     multiclass_kappa,
     multiclass_matthews_of_torchmetrics,
@@ -20,7 +21,7 @@ from lightning_evalkit.statistics.results import (
     stat_scores,
     without_classes,
 )
-from lightning_evalkit.statistics.samples import exact_match, looked_at, of_samples, without_error
+from lightning_evalkit.statistics.samples import of_samples
 from lightning_evalkit.statistics.table import STATISTICS, Statistic, find, statistic
 
 __all__ = [
@@ -39,10 +40,9 @@ __all__ = [
     "checked_normalize",
     "checked_weights",
     "confusion_matrix",
-    "exact_match",
+    "exact_match_of_torchmetrics",
     "f_beta",
     "find",
-    "looked_at",
     "matthews_of_torchmetrics",
     "mean",
     "multiclass_kappa",
@@ -55,5 +55,4 @@ __all__ = [
     "statistic",
     "weighted_kappa",
     "without_classes",
-    "without_error",
 ]

@@ -11,6 +11,7 @@ from lightning_evalkit.counts import Counts, real_dtype
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.statistics.averages import Average, averaged
 from lightning_evalkit.statistics.overall import OVERALL
+from lightning_evalkit.statistics.quantity import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,3 +157,8 @@ def multiclass_matthews_of_torchmetrics(counts: Counts) -> Tensor:
 def multiclass_kappa(counts: Counts) -> Tensor:
     """Cohen's kappa of all classes; NaN where it is undefined."""
     return OVERALL["kappa"](counts).value().float()
+
+
+def exact_match_of_torchmetrics(exact: Tensor, looked: Tensor, _: Tensor, samples: Tensor) -> Tensor:
+    """Samples without an error of all: those with nothing to look at, all labels ignored, count as matched."""
+    return ratio(exact + samples - looked, samples).value(0.0).float()
