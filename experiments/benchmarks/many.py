@@ -225,9 +225,9 @@ def argmaxes_of(update: Callable[[], object]) -> int:
 
 
 def measured(case: Case, size: int, effort: Effort) -> Measured:
-    calls = 20 if size == SMALL else 1
+    calls, rounds = (100, 20) if size == SMALL else (1, 40)
     runs = {name: timed(update, calls) for name, update in case.updates.items()}
-    return Measured(case, best_of(runs, effort.rounds(case.work, 40)))
+    return Measured(case, best_of(runs, effort.rounds(case.work, rounds)))
 
 
 def measurements(effort: Effort) -> list[Measured]:

@@ -85,7 +85,7 @@ class MultilabelCounter(TwoWays):
         if used is not None:
             above = above & used
         both = above & positive
-        tp, predicted, positives = true_per_column(np.concatenate((both, above, positive), 1)).reshape(3, -1)
+        tp, predicted, positives = true_per_column(both), true_per_column(above), true_per_column(positive)
         looked = float(len(truth)) if used is None else true_per_column(used)
         ignored = 0 if used is None else used.size - np.count_nonzero(used)
         sums: list[Any] = [tp, predicted - tp, positives, looked - positives, [ignored]]
