@@ -23,8 +23,8 @@ def checked_class_names(kind: str, given: Sequence[str] | None, number: int) -> 
     names = tuple(map(str, range(number))) if given is None else tuple(given)
     if len(names) != number:
         raise DeclarationError(f"expected {number} {kind} names, got {len(names)}.")
-    if any(not isinstance(name, str) for name in names):
-        raise DeclarationError(f"expected {kind} names to be text, got {list(names)!r}.")
+    if any(not isinstance(name, str) or not name for name in names):
+        raise DeclarationError(f"expected {kind} names to be text that is not empty, got {list(names)!r}.")
     double = sorted(name for name, times in Counter(names).items() if times > 1)
     if double:
         raise DeclarationError(f"expected different {kind} names, got {', '.join(map(repr, double))} more than once.")
