@@ -3,6 +3,7 @@
 from lightning_evalkit.counts.binary import BinaryCounter
 from lightning_evalkit.counts.counter import Counter, Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import Counts, real_dtype
+from lightning_evalkit.counts.losses import LossCounter
 from lightning_evalkit.counts.multiclass import MulticlassCounter
 from lightning_evalkit.counts.multilabel import MultilabelCounter
 
@@ -11,6 +12,7 @@ __all__ = [
     "Counter",
     "Counts",
     "Ledger",
+    "LossCounter",
     "MulticlassCounter",
     "MultilabelCounter",
     "Totals",

@@ -51,7 +51,7 @@ class Counter(Protocol):
     width: int
     real_width: int
 
-    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None) -> Totals:
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None, /) -> Totals:
         """The totals of one batch. Raises for bad values on the CPU; elsewhere they are counted as invalid."""
 
     def counts(self, totals: Totals) -> Counts:

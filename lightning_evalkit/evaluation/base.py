@@ -94,6 +94,13 @@ class Evaluation(MetricCollection):
         """The counts over all ranks."""
         return self.tally.counts
 
+    @property
+    def confusion_matrix(self) -> Tensor:
+        """Targets in rows, predictions in columns, negatives first: (2, 2), or one such per threshold or label."""
+        counts = self.counts
+        rows = (torch.stack((counts.tn, counts.fp), -1), torch.stack((counts.fn, counts.tp), -1))
+        return torch.stack(rows, -2)
+
     def defined(self) -> dict[str, int]:
         """Over how many classes or labels each macro and weighted average is: those where it has a value."""
         counter, counts = self.tally.counter, self.tally.counts

@@ -16,6 +16,8 @@ from lightning_evalkit.inputs import Inputs, Multiclass
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torch import Tensor
+
 DEFAULT = ("accuracy", "balanced_accuracy", "precision/macro", "recall/macro", "f1/macro", "mcc")
 
 
@@ -25,7 +27,8 @@ class MulticlassEvaluation(Evaluation):
     "accuracy" is correct of all, "balanced_accuracy" the mean recall of the classes that occur, "top_5_accuracy" how
     often the target is among the five largest scores. Any statistic of one class against the rest can be averaged:
     "f1/macro", "f1/micro", "f1/weighted"; ``per_class=True`` also reports it for each class under its name. An average
-    is over the classes where the statistic has a value: ``defined()`` says how many.
+    is over the classes where the statistic has a value: ``defined()`` says how many. With ``confusion_matrix=True`` the
+    whole matrix is kept, not only what is read of it for single classes.
 
     >>> import torch
     >>> evaluation = MulticlassEvaluation(inputs="labels", num_classes=3, statistics=["accuracy", "recall/macro"])
@@ -41,6 +44,7 @@ class MulticlassEvaluation(Evaluation):
         class_names: Sequence[str] | None = None,
         top_k: int = 1,
         per_class: bool = False,
+        confusion_matrix: bool = False,
         statistics: Sequence[str] | None = None,
         weighted: bool = False,
         ignore_index: int | tuple[int, ...] | None = None,
@@ -51,7 +55,9 @@ class MulticlassEvaluation(Evaluation):
     ) -> None:
         names = checked_names(inputs, statistics, DEFAULT)
         hits = hits_of(names)
-        task = Multiclass(inputs, ignore_index, weighted, num_classes=num_classes, top_k=top_k, hits=hits)
+        task = Multiclass(
+            inputs, ignore_index, weighted, num_classes=num_classes, top_k=top_k, hits=hits, matrix=confusion_matrix
+        )
         classes = checked_class_names("class", class_names, num_classes)
         readings: dict[str, Reading] = {name: multiclass_reading(name, classes) for name in names}
         if per_class:
@@ -61,6 +67,15 @@ class MulticlassEvaluation(Evaluation):
                 readings |= {f"{base}/{name}": multiclass_reading(f"{base}/{name}", classes) for name in classes}
         super().__init__(MulticlassCounter(task), readings, zero_division, prefix, postfix, **kwargs)
         self.num_classes, self.class_names = num_classes, tuple(classes)
+
+    @property
+    def confusion_matrix(self) -> Tensor:
+        """Targets in rows, predictions in columns, of shape (C, C); has to be asked for at construction."""
+        counter = self.tally.counter
+        assert isinstance(counter, MulticlassCounter)  # given above
+        if not counter.task.matrix:
+            raise DeclarationError("the confusion matrix was not kept: construct with confusion_matrix=True.")
+        return counter.matrix(self.tally.joined)
 
     def explain(self, first: str = "accuracy", second: str = "f1/micro") -> Finding:
         """Why two of the numbers are equal, or how far and why they are apart."""

@@ -2,6 +2,7 @@
 
 from lightning_evalkit.inputs.binary import Binary
 from lightning_evalkit.inputs.declaration import Declaration, Inputs, MultidimAverage, is_samplewise
+from lightning_evalkit.inputs.losses import Losses
 from lightning_evalkit.inputs.multiclass import Multiclass
 from lightning_evalkit.inputs.multilabel import Multilabel
 from lightning_evalkit.inputs.thresholded import Thresholded
@@ -10,6 +11,7 @@ __all__ = [
     "Binary",
     "Declaration",
     "Inputs",
+    "Losses",
     "Multiclass",
     "MultidimAverage",
     "Multilabel",

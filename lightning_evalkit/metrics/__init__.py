@@ -36,6 +36,7 @@ from lightning_evalkit.metrics.facades import (
     Specificity,
     StatScores,
 )
+from lightning_evalkit.metrics.loss import MeanLoss
 from lightning_evalkit.metrics.multiclass import (
     MulticlassAccuracy,
     MulticlassCohenKappa,
@@ -96,6 +97,7 @@ __all__ = [
     "HammingDistance",
     "JaccardIndex",
     "MatthewsCorrCoef",
+    "MeanLoss",
     "MulticlassAccuracy",
     "MulticlassCohenKappa",
     "MulticlassConfusionMatrix",

@@ -56,7 +56,12 @@ class Tally(Metric):
     @property
     def counts(self) -> Counts:
         """The counts over all ranks; readable also when ``compute`` raises because of invalid samples."""
-        return self.counter.counts(self._joined()[0])
+        return self.counter.counts(self.joined)
+
+    @property
+    def joined(self) -> Totals:
+        """The totals over all ranks; readable also when ``compute`` raises because of invalid samples."""
+        return self._joined()[0]
 
     def value_of(self, totals: Totals) -> Any:
         """What is computed from totals."""

@@ -1,0 +1,72 @@
+"""What every data module of this package does: splits as tensors in memory, one loader for each stage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from lightning.pytorch import LightningDataModule
+
+from lightning_evalkit.data.loader import TensorLoader
+from lightning_evalkit.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Splits(NamedTuple):
+    """Features, target and, if there are any, weights of each split."""
+
+    train: tuple[Tensor, ...]
+    val: tuple[Tensor, ...]
+    test: tuple[Tensor, ...]
+
+
+class TensorDataModule(LightningDataModule):
+    """Data that fits into memory. A final class says what its ``splits`` are, and ``num_features`` before they exist.
+
+    Parameters of all: ``batch_size``; ``seed`` of everything random in the data, the order of training rows included;
+    ``on_device``, whether the whole data is put where training happens instead of batch by batch.
+    """
+
+    num_features: int
+
+    def __init__(self, batch_size: int, seed: int, on_device: bool) -> None:
+        super().__init__()
+        if batch_size < 1:
+            raise DeclarationError(f"expected a batch_size of at least 1, got {batch_size}.")
+        self.batch_size, self.seed, self.on_device = batch_size, seed, on_device
+        self._splits: Splits | None = None
+
+    def splits(self, device: torch.device) -> Splits:
+        """Make or read the data, on this device where that is possible."""
+        raise NotImplementedError
+
+    def setup(self, stage: str) -> None:
+        """Make or read the data once."""
+        if self._splits is None:
+            device = self.trainer.strategy.root_device if self.on_device and self.trainer else torch.device("cpu")
+            self._splits = Splits(*(tuple(tensor.to(device) for tensor in split) for split in self.splits(device)))
+
+    @property
+    def ready(self) -> Splits:
+        """The data, made now if no trainer has asked for it yet."""
+        self.setup("")
+        assert self._splits is not None  # by the line above
+        return self._splits
+
+    def train_dataloader(self) -> TensorLoader:
+        """Training rows in another order every epoch."""
+        return TensorLoader(self.ready.train, self.batch_size, shuffle=True, seed=self.seed)
+
+    def val_dataloader(self) -> TensorLoader:
+        """Validation rows, each exactly once on any number of ranks."""
+        return TensorLoader(self.ready.val, self.batch_size)
+
+    def test_dataloader(self) -> TensorLoader:
+        """Test rows, each exactly once on any number of ranks."""
+        return TensorLoader(self.ready.test, self.batch_size)
+
+    def predict_dataloader(self) -> TensorLoader:
+        """Test rows."""
+        return self.test_dataloader()

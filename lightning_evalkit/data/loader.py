@@ -1,0 +1,73 @@
+"""Batches of tensors that already sit in memory: slices of whole tensors, where a DataLoader would collect rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+
+class Order:
+    """The order of rows in an epoch; Lightning calls ``set_epoch`` on what a loader has as its ``sampler``."""
+
+    def __init__(self, rows: int, shuffle: bool, seed: int) -> None:
+        self.rows, self.shuffle, self.seed, self.epoch = rows, shuffle, seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the shuffle of this epoch: the same for all ranks, and after a restart."""
+        self.epoch = epoch
+
+    def mine(self) -> Tensor | None:
+        """The rows of this rank, in order; None for all of them as they are."""
+        rank, ranks = _rank()
+        if not self.shuffle:
+            return None if ranks == 1 else torch.arange(rank, self.rows, ranks)
+        generator = torch.Generator().manual_seed((self.seed << 20) + self.epoch)
+        order = torch.randperm(self.rows, generator=generator)
+        if self.rows % ranks:  # a rank without a row to train on would keep the others waiting
+            order = torch.cat((order, order.repeat(ranks)[: -self.rows % ranks]))
+        return order if ranks == 1 else order[rank::ranks]
+
+
+class TensorLoader:
+    """Batches of rows from tensors of one length, on the device where they are.
+
+    Every rank gets its own rows and as many batches as any other. Shuffled rows are for training: some are repeated
+    where they cannot be shared out evenly. Rows in order are for evaluation: each is given exactly once over all ranks,
+    so the last batch of a rank may be empty.
+
+    >>> loader = TensorLoader((torch.arange(5),), batch_size=2)
+    >>> [batch[0].tolist() for batch in loader]
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(self, tensors: tuple[Tensor, ...], batch_size: int, shuffle: bool = False, seed: int = 0) -> None:
+        self.tensors, self.batch_size = tensors, batch_size
+        self.sampler = Order(len(tensors[0]), shuffle, seed)
+
+    def __len__(self) -> int:
+        return -(-self.sampler.rows // (_rank()[1] * self.batch_size)) if self.sampler.rows else 0
+
+    def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
+        rows = self.sampler.mine()
+        if rows is not None:
+            rows = rows.to(self.tensors[0].device)
+        for batch in range(len(self)):
+            first = batch * self.batch_size
+            if rows is None:
+                yield tuple(tensor[first : first + self.batch_size] for tensor in self.tensors)
+            else:
+                chosen = rows[first : first + self.batch_size]
+                yield tuple(tensor[chosen] for tensor in self.tensors)
+
+
+def _rank() -> tuple[int, int]:
+    """This process and the number of processes."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1

@@ -1,0 +1,42 @@
+"""The loss of an epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.counts import LossCounter
+from lightning_evalkit.state import Tally
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Totals
+
+
+class MeanLoss(Tally):
+    """Sum of weighted losses / sum of weights over an epoch: what the loss function gives for it as one batch.
+
+    The mean of the batches' means, which is what logging a loss gives, depends on how rows fall into batches and ranks
+    (a short last batch, class weights); this does not. ``update`` takes losses that are not reduced.
+
+    >>> import torch
+    >>> loss = MeanLoss()
+    >>> loss.update(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]))
+    >>> loss.update(torch.tensor([6.0]), torch.tensor([1.0]))
+    >>> loss.compute()  # (1*1 + 2*3 + 6*1) / 5
+    tensor(2.6000)
+    """
+
+    higher_is_better = False
+    counter: LossCounter
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(LossCounter(), **kwargs)
+
+    def update(self, losses: Tensor, weights: Tensor | None = None) -> None:  # type: ignore[override]
+        """Add the losses of a batch and their weights, 1 if not given."""
+        super().update(losses, weights)  # type: ignore[arg-type]  # of which the counter makes ones
+
+    def value_of(self, totals: Totals) -> Tensor:
+        """The mean, in single precision as other metrics' values."""
+        return self.counter.mean(totals).float()
