@@ -46,6 +46,8 @@ class TensorLoader:
     [[0, 1], [2, 3], [4]]
     """
 
+    batch_sampler = None  # Lightning looks for it beside the sampler, as a DataLoader has both
+
     def __init__(self, tensors: tuple[Tensor, ...], batch_size: int, shuffle: bool = False, seed: int = 0) -> None:
         self.tensors, self.batch_size = tensors, batch_size
         self.sampler = Order(len(tensors[0]), shuffle, seed)

@@ -1,0 +1,65 @@
+"""Yes or no."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lightning_evalkit.errors import InputError
+from lightning_evalkit.evaluation import BinaryEvaluation
+from lightning_evalkit.modules.classifier import Classifier
+from lightning_evalkit.modules.losses import LossName, YesNoLoss
+from lightning_evalkit.modules.network import built, left_out
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+
+class BinaryClassifier(Classifier):
+    """A yes-or-no classifier.
+
+    ``network`` gives (N,) or (N, 1) logits; without one, ``num_features`` and the ``hidden`` widths make a linear layer
+    or a multilayer perceptron. ``pos_weight`` multiplies the loss of positives, and moves what is learnt by
+    ln(pos_weight) in logit space. ``threshold`` is on the probability.
+
+    >>> import torch
+    >>> module = BinaryClassifier(num_features=4, hidden=(8,), loss="focal")
+    >>> module(torch.zeros(2, 4)).shape
+    torch.Size([2])
+    """
+
+    def __init__(
+        self,
+        num_features: int | None = None,
+        network: Module | None = None,
+        hidden: tuple[int, ...] = (),
+        loss: LossName = "cross_entropy",
+        pos_weight: float | None = None,
+        focal_gamma: float = 2.0,
+        learning_rate: float = 0.01,
+        threshold: float | tuple[float, ...] = 0.5,
+        statistics: list[str] | None = None,
+        weighted: bool = False,
+    ) -> None:
+        super().__init__(
+            built(network, num_features, hidden, outputs=1),
+            YesNoLoss(pos_weight, loss, focal_gamma),
+            BinaryEvaluation(inputs="logits", threshold=threshold, statistics=statistics, weighted=weighted),
+            learning_rate,
+        )
+        self.save_hyperparameters(ignore=left_out())
+
+    def arranged(self, logits: Tensor) -> Tensor:
+        """One logit per sample."""
+        if logits.ndim == 2 and logits.shape[1] == 1:
+            return logits.squeeze(1)
+        if logits.ndim != 1:
+            raise InputError(
+                f"expected a network that gives one logit per sample, (N,) or (N, 1), got {tuple(logits.shape)}: "
+                "several are for MulticlassClassifier or MultilabelClassifier."
+            )
+        return logits
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Of being positive."""
+        return logits.sigmoid()

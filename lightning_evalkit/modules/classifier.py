@@ -1,0 +1,175 @@
+"""A LightningModule whose numbers can be trusted: one step for all stages, counted apart for each of them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+from lightning.pytorch import LightningModule
+from torch.nn import Module, ModuleList
+
+from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.metrics import MeanLoss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.evaluation.base import Evaluation
+    from lightning_evalkit.modules.losses import Loss
+
+STAGES = ("train", "val", "test")
+SHOWN = {"loss", "accuracy", "f1", "f1/macro", "exact_match"}
+"""What the progress bar shows."""
+
+
+class Kept(Module):
+    """What is counted of one stage and dataloader."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        super().__init__()
+        self.evaluation, self.loss = evaluation, MeanLoss()
+
+    def reset(self, postfix: str) -> None:
+        """Start an epoch, reported under names that end so."""
+        self.evaluation.reset()
+        self.loss.reset()
+        self.evaluation.postfix = postfix
+
+    def values(self) -> dict[str, Tensor]:
+        """Every number over all ranks."""
+        name = f"{self.evaluation.prefix}loss{self.evaluation.postfix or ''}"
+        return {name: self.loss.compute(), **self.evaluation.compute()}
+
+
+class Classifier(LightningModule):
+    """What all tasks share: batches of (features, target), and with ``weighted`` of (features, target, sample_weight).
+
+    Reported once per epoch as ``train/…``, ``val/…`` and ``test/…``: the loss of the whole epoch as if it were one
+    batch, and the statistics of the evaluation. Each stage and each dataloader has an evaluation of its own, which is
+    kept until its next epoch begins: ``module.evaluation("val").explain()`` works after training.
+    """
+
+    def __init__(self, network: Module, loss: Loss, evaluation: Evaluation, learning_rate: float) -> None:
+        super().__init__()
+        if not learning_rate > 0:
+            raise DeclarationError(f"expected a learning_rate above 0, got {learning_rate}.")
+        self.network, self.loss, self.learning_rate = network, loss, learning_rate
+        self.weighted = evaluation.tally.counter.task.weighted
+        self.train_kept, self.val_kept, self.test_kept = (
+            ModuleList([Kept(evaluation.clone(f"{stage}/"))]) for stage in STAGES
+        )
+        self.loaders = dict.fromkeys(STAGES, 1)
+
+    def evaluation(self, stage: str = "val", dataloader_idx: int = 0) -> Evaluation:
+        """The evaluation of a stage: what its last epoch counted."""
+        if stage not in STAGES:
+            raise InputError(f"expected a stage, 'train', 'val' or 'test', got {stage!r}.")
+        evaluation: Evaluation = self._of(stage)[dataloader_idx].evaluation
+        return evaluation
+
+    def _of(self, stage: str) -> Any:
+        return getattr(self, f"{stage}_kept")
+
+    # ---- logits
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits in the form of the task."""
+        return self.arranged(self.network(features))
+
+    def arranged(self, logits: Tensor) -> Tensor:
+        """What the network gives, in the form of the task."""
+        raise NotImplementedError
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Logits into probabilities."""
+        raise NotImplementedError
+
+    def predict_step(self, batch: Any, batch_idx: int = 0) -> Tensor:
+        """Probabilities of a batch, with or without its target."""
+        features = batch[0] if isinstance(batch, (tuple, list)) else batch
+        return self.probabilities(self(features).float())
+
+    # ---- one step
+
+    def step(self, stage: str, batch: Any, dataloader_idx: int = 0) -> dict[str, Tensor]:
+        """Loss and logits of a batch, counted for its stage."""
+        features, target, weight = self._parts(batch)
+        logits = self(features)
+        losses = self.loss(logits, target, weight)
+        kept = self._of(stage)[dataloader_idx]
+        kept.evaluation.update(logits.detach(), target, weight)
+        kept.loss.update(losses.values.detach(), losses.weights)
+        return {"loss": losses.mean(), "logits": logits.detach(), "target": target}
+
+    def _parts(self, batch: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        expected = 3 if self.weighted else 2
+        if not isinstance(batch, (tuple, list)) or len(batch) != expected:
+            got = f"{len(batch)} parts" if isinstance(batch, (tuple, list)) else type(batch).__name__
+            parts = "(features, target, sample_weight)" if self.weighted else "(features, target)"
+            hint = ": a third part are weights, declare weighted=True." if got == "3 parts" else "."
+            raise InputError(f"expected batches of {parts}, got {got}{hint}")
+        features, target, *weight = batch
+        return features, target, weight[0] if weight else None
+
+    def training_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
+        """The step in training."""
+        return self.step("train", batch)
+
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
+        """The step in validation."""
+        return self.step("val", batch, dataloader_idx)
+
+    def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
+        """The step in test."""
+        return self.step("test", batch, dataloader_idx)
+
+    # ---- epochs
+
+    def setup(self, stage: str) -> None:
+        """Lightning advises to join ranks when it sees plain values; these are joined already."""
+        told = rf"It is recommended to use `self.log\('({'|'.join(STAGES)})/"
+        warnings.filterwarnings("ignore", message=told)
+
+    def on_train_epoch_start(self) -> None:
+        """Forget the last epoch."""
+        self._begin("train", 1)
+
+    def on_validation_epoch_start(self) -> None:
+        """Forget the last epoch, the sanity check included."""
+        self._begin("val", len(self.trainer.num_val_batches))
+
+    def on_test_epoch_start(self) -> None:
+        """Forget the last epoch."""
+        self._begin("test", len(self.trainer.num_test_batches))
+
+    def on_train_epoch_end(self) -> None:
+        """Log the epoch."""
+        self._end("train")
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the epoch."""
+        self._end("val")
+
+    def on_test_epoch_end(self) -> None:
+        """Log the epoch."""
+        self._end("test")
+
+    def _begin(self, stage: str, loaders: int) -> None:
+        """One evaluation per dataloader, with Lightning's own suffix where there are several."""
+        kept, self.loaders[stage] = self._of(stage), loaders
+        while len(kept) < loaders:
+            kept.append(Kept(kept[0].evaluation.clone()).to(self.device))
+        for place, each in enumerate(kept):
+            each.reset(f"/dataloader_idx_{place}" if loaders > 1 else "")
+
+    def _end(self, stage: str) -> None:
+        """Every rank asks the same, also one that had no data: joining them is a collective."""
+        for kept in self._of(stage)[: self.loaders[stage]]:
+            for name, value in kept.values().items():
+                shown = name.removeprefix(f"{stage}/").removesuffix(kept.evaluation.postfix or "") in SHOWN
+                self.log(name, value, prog_bar=shown)
+
+    def configure_optimizers(self) -> Any:
+        """Adam; the command line's ``--optimizer`` and ``--lr_scheduler`` replace it."""
+        return torch.optim.Adam(self.parameters(), lr=self.learning_rate)

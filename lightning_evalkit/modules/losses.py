@@ -1,0 +1,87 @@
+"""Logits and targets into a loss per sample and its weight; how they are reduced is decided once, by their sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import torch
+from torch.nn import Module
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from lightning_evalkit.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+LossName = Literal["cross_entropy", "focal"]
+
+
+class Losses(NamedTuple):
+    """A loss and a weight for every sample of a batch."""
+
+    values: Tensor
+    weights: Tensor
+
+    def mean(self) -> Tensor:
+        """Sum of weighted losses / sum of weights; 0 for a batch in which nothing weighs."""
+        total = self.weights.sum()
+        return (self.values * self.weights).sum() / torch.where(total > 0, total, 1)
+
+
+class Loss(Module):
+    """What both losses share: weights of positives or classes, and the focal factor (1 - p)^gamma.
+
+    p is the predicted probability of the true class, exp(-cross-entropy): samples that are right already count less.
+    """
+
+    weight: Tensor | None
+
+    def __init__(self, weight: float | Sequence[float] | None, loss: LossName, focal_gamma: float) -> None:
+        super().__init__()
+        weights = [] if weight is None else [weight] if isinstance(weight, (int, float)) else list(weight)
+        if any(not 0 < each < float("inf") for each in weights):
+            raise DeclarationError(f"expected weights of a loss above 0 and finite, got {weight}.")
+        if loss not in ("cross_entropy", "focal") or focal_gamma < 0:
+            raise DeclarationError(
+                f"expected loss 'cross_entropy' or 'focal' and a focal_gamma of at least 0, "
+                f"got {loss!r} and {focal_gamma}."
+            )
+        tensor = None if weight is None else torch.tensor(weight, dtype=torch.float32)
+        self.register_buffer("weight", tensor, persistent=False)
+        self.gamma = focal_gamma if loss == "focal" else 0.0
+
+    def focused(self, values: Tensor) -> Tensor:
+        """Cross-entropies times their focal factor."""
+        return values if self.gamma == 0 else values * (-torch.expm1(-values)) ** self.gamma
+
+
+class YesNoLoss(Loss):
+    """Binary cross-entropy of (N,) or (N, labels) logits, its mean over labels; ``weight`` is that of positives.
+
+    As with torch's ``pos_weight``, the weighted losses are divided by the number of samples, not by the weights.
+    """
+
+    def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Losses:
+        """The losses of a batch, in single precision at least."""
+        logits, truth = _single(logits), target.to(torch.promote_types(logits.dtype, torch.float32))
+        values = self.focused(binary_cross_entropy_with_logits(logits, truth, reduction="none"))
+        if self.weight is not None:
+            values = values * (1 + truth * (self.weight - 1))
+        values = values if values.ndim == 1 else values.mean(1)
+        return Losses(values, torch.ones_like(values) if sample_weight is None else sample_weight.to(values.dtype))
+
+
+class OneOfManyLoss(Loss):
+    """Cross-entropy of (N, classes) logits; a sample weighs as its class does, as with torch's class weights."""
+
+    def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Losses:
+        """The losses of a batch, in single precision at least."""
+        values = self.focused(cross_entropy(_single(logits), target, reduction="none"))
+        weights = torch.ones_like(values) if self.weight is None else self.weight.to(values.dtype)[target]
+        return Losses(values, weights if sample_weight is None else weights * sample_weight)
+
+
+def _single(logits: Tensor) -> Tensor:
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))

@@ -1,0 +1,36 @@
+"""The network of a classifier, where none is given."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from lightning.pytorch.core.mixins.hparams_mixin import _given_hyperparameters
+from torch.nn import Linear, Module, ReLU, Sequential
+
+from lightning_evalkit.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def built(network: Module | None, num_features: int | None, hidden: Sequence[int], outputs: int) -> Module:
+    """The given network; or a linear layer, or with ``hidden`` widths a multilayer perceptron."""
+    if network is not None:
+        return network
+    if num_features is None:
+        raise DeclarationError("expected num_features, to build a network with, or a network; got neither.")
+    if min(num_features, *hidden, outputs) < 1:
+        raise DeclarationError(f"expected layers of at least one unit, got {[num_features, *hidden, outputs]}.")
+    layers: list[Module] = []
+    for width, following in pairwise((num_features, *hidden)):
+        layers += [Linear(width, following), ReLU()]
+    return Sequential(*layers, Linear(hidden[-1] if hidden else num_features, outputs))
+
+
+def left_out() -> list[str]:
+    """Hyperparameters that are not saved: a network built by hand, of which the checkpoint has the weights.
+
+    One that the command line described is saved as that description, and built again from it.
+    """
+    return [] if _given_hyperparameters.get() else ["network"]
