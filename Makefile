@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 .PHONY: demo test lint types benchmarks clean
 
 demo: $(VENV)/.demo
-	$(BIN)/evalkit explain --tp 40 --fp 10 --fn 10 --tn 40
+	$(BIN)/evalkit reproduce
 
 test: $(VENV)/.dev lint types
 	$(BIN)/python -m pytest -n 2

@@ -1,6 +1,6 @@
 """Adding up losses. Sums are kept, not means: a mean of batches' means depends on how the batches were cut.
 
-Totals: losses, updates; as reals: weighted losses, weights
+Totals: losses, updates; as reals: weighted losses, weights (both by size of the loss where a histogram is kept)
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import torch
 
 from lightning_evalkit.counts.counter import Ledger, Totals
 from lightning_evalkit.counts.counts import Counts, real_dtype
+from lightning_evalkit.counts.histogram import weighted_histogram
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Losses
 
@@ -18,30 +19,55 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+BINS = 2**15
+"""Sizes of losses that are told apart: those with equal first 16 bits as float32, so within 1/128 of each other."""
+
+
 class LossCounter:
     """Adds up the losses of a ``Losses`` declaration; NaN and infinite losses are losses, and show in the sum."""
 
-    width = real_width = 2
+    width = 2
 
-    def __init__(self, task: Losses | None = None) -> None:
-        self.task = task or Losses()
+    def __init__(self, histogram: bool = False) -> None:
+        self.task, self.bins = Losses(histogram=histogram), BINS if histogram else 1
+        self.real_width = 2 * self.bins
 
     def count(self, losses: Tensor, weights: Tensor | None, _: Tensor | None = None) -> Totals:
         """The sums of one batch, without waiting for the device."""
         losses, weights = self.task.arranged(losses, weights)
         with torch.no_grad():
             kind = real_dtype(losses.device)
-            values, shares = losses.to(kind), weights.to(kind)
-            number = torch.ones_like(values, dtype=torch.int64).sum()
-            return Totals(
-                torch.stack((number, torch.ones_like(number))), torch.stack(((values * shares).sum(), shares.sum()))
-            )
+            shares = weights.to(kind).flatten()
+            weighted = losses.to(kind).flatten() * shares
+            number = torch.ones_like(weighted, dtype=torch.int64).sum()
+            integers = torch.stack((number, torch.ones_like(number)))
+            return Totals(integers, torch.cat([self._by_size(losses, part) for part in (weighted, shares)]))
+
+    def _by_size(self, losses: Tensor, part: Tensor) -> Tensor:
+        if self.bins == 1:
+            return part.sum().unsqueeze(0)
+        sizes = losses.float().flatten().relu().view(torch.int32) >> 16 & (BINS - 1)
+        return weighted_histogram(sizes.long(), part, BINS)
 
     def mean(self, totals: Totals) -> Tensor:
-        """Sum of weighted losses over sum of weights."""
+        """Sum of weighted losses / sum of weights."""
+        weighted, weights = self._sums(totals)
+        return weighted.sum() / weights.sum()
+
+    def share_of_worst(self, totals: Totals, worst: float) -> Tensor:
+        """The share of the loss that so large a share of the samples carries, those with the largest losses.
+
+        Of the size at which the share ends, a part of the losses is taken as if they were all equal there.
+        """
+        weighted, weights = (sums.flip(0) for sums in self._sums(totals))
+        before = weights.cumsum(0) - weights
+        taken = ((worst * weights.sum() - before) / weights).nan_to_num(0.0).clamp(0, 1)
+        return (weighted * taken).sum() / weighted.sum()
+
+    def _sums(self, totals: Totals) -> tuple[Tensor, Tensor]:
         assert totals.reals is not None  # always kept
-        weighted, weights = totals.reals.unbind()
-        return weighted / weights
+        weighted, weights = totals.reals.view(2, self.bins).unbind()
+        return weighted, weights
 
     def counts(self, totals: Totals) -> Counts:
         """Refused: losses are added up, nothing is predicted."""
@@ -49,6 +75,5 @@ class LossCounter:
 
     def ledger(self, totals: Totals) -> Ledger:
         """Only updates happen."""
-        return Ledger(
-            updates=int(totals.integers.select(0, 1)), ignored=0, invalid=0, guessed_logits=0, guessed_probabilities=0
-        )
+        updates = int(totals.integers.select(0, 1))
+        return Ledger(updates, ignored=0, invalid=0, guessed_logits=0, guessed_probabilities=0)

@@ -38,6 +38,10 @@ class TensorDataModule(LightningDataModule):
         self.batch_size, self.seed, self.on_device = batch_size, seed, on_device
         self._splits: Splits | None = None
 
+    def __str__(self) -> str:
+        """Lightning's own would load the data to say how much there is."""
+        return f"{type(self).__name__}(num_features={self.num_features})"
+
     def splits(self, device: torch.device) -> Splits:
         """Make or read the data, on this device where that is possible."""
         raise NotImplementedError

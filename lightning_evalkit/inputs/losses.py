@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Losses(Declaration):
-    """A loss per sample (or element), not yet reduced, and a weight for each, 1 if not given."""
+    """A loss per sample (or element), not yet reduced, and a weight for each, 1 if not given.
+
+    Kept by size of the losses where a ``histogram`` is asked for, else only their sums.
+    """
+
+    histogram: bool = False
 
     def arranged(self, losses: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         """Losses and weights of one shape on one device."""

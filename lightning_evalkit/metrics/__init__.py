@@ -36,7 +36,7 @@ from lightning_evalkit.metrics.facades import (
     Specificity,
     StatScores,
 )
-from lightning_evalkit.metrics.loss import MeanLoss
+from lightning_evalkit.metrics.loss import MeanLoss, WorstLossShare
 from lightning_evalkit.metrics.multiclass import (
     MulticlassAccuracy,
     MulticlassCohenKappa,
@@ -130,4 +130,5 @@ __all__ = [
     "Recall",
     "Specificity",
     "StatScores",
+    "WorstLossShare",
 ]

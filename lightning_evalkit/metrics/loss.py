@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lightning_evalkit.counts import LossCounter
+from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.state import Tally
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ class MeanLoss(Tally):
     tensor(2.6000)
     """
 
-    higher_is_better = False
+    higher_is_better: bool | None = False
+    histogram: ClassVar[bool] = False
     counter: LossCounter
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(LossCounter(), **kwargs)
+        super().__init__(LossCounter(self.histogram), **kwargs)
 
     def update(self, losses: Tensor, weights: Tensor | None = None) -> None:  # type: ignore[override]
         """Add the losses of a batch and their weights, 1 if not given."""
@@ -40,3 +42,30 @@ class MeanLoss(Tally):
     def value_of(self, totals: Totals) -> Tensor:
         """The mean, in single precision as other metrics' values."""
         return self.counter.mean(totals).float()
+
+
+class WorstLossShare(MeanLoss):
+    """The share of an epoch's loss that its worst samples carry: 1 % of them, unless ``worst`` says otherwise.
+
+    Losses are kept in a histogram of fixed size, so memory does not grow with the data; the share is exact but for the
+    one bin where it ends, whose losses are within 1/128 of each other.
+
+    >>> import torch
+    >>> share = WorstLossShare(worst=0.25)
+    >>> share.update(torch.tensor([0.1, 0.1, 0.1, 2.7]))
+    >>> share.compute()
+    tensor(0.9000)
+    """
+
+    higher_is_better = None
+    histogram = True
+
+    def __init__(self, worst: float = 0.01, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not 0 < worst <= 1:
+            raise DeclarationError(f"expected worst in (0, 1], a share of the samples, got {worst}.")
+        self.worst = worst
+
+    def value_of(self, totals: Totals) -> Tensor:
+        """The share of the loss."""
+        return self.counter.share_of_worst(totals, self.worst).float()

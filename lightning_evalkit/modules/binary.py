@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import TYPE_CHECKING
 
 from lightning_evalkit.errors import InputError
@@ -20,7 +21,8 @@ class BinaryClassifier(Classifier):
 
     ``network`` gives (N,) or (N, 1) logits; without one, ``num_features`` and the ``hidden`` widths make a linear layer
     or a multilayer perceptron. ``pos_weight`` multiplies the loss of positives, and moves what is learnt by
-    ln(pos_weight) in logit space. ``threshold`` is on the probability.
+    ln(pos_weight) in logit space: ``correct_shift`` takes that out again of what is evaluated and predicted, so that
+    probabilities are those of the unweighted problem. ``threshold`` is on the probability.
 
     >>> import torch
     >>> module = BinaryClassifier(num_features=4, hidden=(8,), loss="focal")
@@ -35,18 +37,22 @@ class BinaryClassifier(Classifier):
         hidden: tuple[int, ...] = (),
         loss: LossName = "cross_entropy",
         pos_weight: float | None = None,
+        correct_shift: bool = False,
         focal_gamma: float = 2.0,
         learning_rate: float = 0.01,
         threshold: float | tuple[float, ...] = 0.5,
         statistics: list[str] | None = None,
         weighted: bool = False,
+        worst: float | None = None,
     ) -> None:
         super().__init__(
             built(network, num_features, hidden, outputs=1),
             YesNoLoss(pos_weight, loss, focal_gamma),
             BinaryEvaluation(inputs="logits", threshold=threshold, statistics=statistics, weighted=weighted),
             learning_rate,
+            worst,
         )
+        self.shift = log(pos_weight or 1.0) if correct_shift else 0.0
         self.save_hyperparameters(ignore=left_out())
 
     def arranged(self, logits: Tensor) -> Tensor:
@@ -59,6 +65,10 @@ class BinaryClassifier(Classifier):
                 "several are for MulticlassClassifier or MultilabelClassifier."
             )
         return logits
+
+    def decided(self, logits: Tensor) -> Tensor:
+        """Without the shift of a weighted loss, if that is to be corrected."""
+        return logits - self.shift if self.shift else logits
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Of being positive."""

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning.pytorch import LightningModule
-from torch.nn import Module, ModuleList
+from torch.nn import Module, ModuleDict, ModuleList
 
 from lightning_evalkit.errors import DeclarationError, InputError
-from lightning_evalkit.metrics import MeanLoss
+from lightning_evalkit.metrics import MeanLoss, WorstLossShare
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.evaluation.base import Evaluation
-    from lightning_evalkit.modules.losses import Loss
+    from lightning_evalkit.modules.losses import Loss, Losses
 
 STAGES = ("train", "val", "test")
 SHOWN = {"loss", "accuracy", "f1", "f1/macro", "exact_match"}
@@ -26,20 +26,34 @@ SHOWN = {"loss", "accuracy", "f1", "f1/macro", "exact_match"}
 class Kept(Module):
     """What is counted of one stage and dataloader."""
 
-    def __init__(self, evaluation: Evaluation) -> None:
+    def __init__(self, evaluation: Evaluation, worst: float | None) -> None:
         super().__init__()
-        self.evaluation, self.loss = evaluation, MeanLoss()
+        self.evaluation, self.worst = evaluation, worst
+        self.losses: Any = ModuleDict({"loss": MeanLoss()})
+        if worst is not None:
+            self.losses["loss_of_worst"] = WorstLossShare(worst)
+
+    def another(self) -> Kept:
+        """The same for another dataloader, with nothing counted."""
+        return Kept(self.evaluation.clone(), self.worst)
 
     def reset(self, postfix: str) -> None:
         """Start an epoch, reported under names that end so."""
-        self.evaluation.reset()
-        self.loss.reset()
+        for metric in (self.evaluation, *self.losses.values()):
+            metric.reset()
         self.evaluation.postfix = postfix
+
+    def update(self, logits: Tensor, target: Tensor, weight: Tensor | None, losses: Losses) -> None:
+        """Count a batch."""
+        self.evaluation.update(logits.detach(), target, weight)
+        for metric in self.losses.values():
+            metric.update(losses.values.detach(), losses.weights)
 
     def values(self) -> dict[str, Tensor]:
         """Every number over all ranks."""
-        name = f"{self.evaluation.prefix}loss{self.evaluation.postfix or ''}"
-        return {name: self.loss.compute(), **self.evaluation.compute()}
+        prefix, postfix = self.evaluation.prefix, self.evaluation.postfix or ""
+        losses = {f"{prefix}{name}{postfix}": metric.compute() for name, metric in self.losses.items()}
+        return {**losses, **self.evaluation.compute()}
 
 
 class Classifier(LightningModule):
@@ -47,17 +61,20 @@ class Classifier(LightningModule):
 
     Reported once per epoch as ``train/…``, ``val/…`` and ``test/…``: the loss of the whole epoch as if it were one
     batch, and the statistics of the evaluation. Each stage and each dataloader has an evaluation of its own, which is
-    kept until its next epoch begins: ``module.evaluation("val").explain()`` works after training.
+    kept until its next epoch begins: ``module.evaluation("val").explain()`` works after training. With ``worst=0.01``
+    also ``loss_of_worst``, the share of the loss that the worst 1 % of the samples carry.
     """
 
-    def __init__(self, network: Module, loss: Loss, evaluation: Evaluation, learning_rate: float) -> None:
+    def __init__(
+        self, network: Module, loss: Loss, evaluation: Evaluation, learning_rate: float, worst: float | None
+    ) -> None:
         super().__init__()
         if not learning_rate > 0:
             raise DeclarationError(f"expected a learning_rate above 0, got {learning_rate}.")
         self.network, self.loss, self.learning_rate = network, loss, learning_rate
         self.weighted = evaluation.tally.counter.task.weighted
         self.train_kept, self.val_kept, self.test_kept = (
-            ModuleList([Kept(evaluation.clone(f"{stage}/"))]) for stage in STAGES
+            ModuleList([Kept(evaluation.clone(f"{stage}/"), worst)]) for stage in STAGES
         )
         self.loaders = dict.fromkeys(STAGES, 1)
 
@@ -85,10 +102,14 @@ class Classifier(LightningModule):
         """Logits into probabilities."""
         raise NotImplementedError
 
+    def decided(self, logits: Tensor) -> Tensor:
+        """The logits that predictions are made of: those of the network, unless a shift is taken out of them."""
+        return logits
+
     def predict_step(self, batch: Any, batch_idx: int = 0) -> Tensor:
         """Probabilities of a batch, with or without its target."""
         features = batch[0] if isinstance(batch, (tuple, list)) else batch
-        return self.probabilities(self(features).float())
+        return self.probabilities(self.decided(self(features)).float())
 
     # ---- one step
 
@@ -97,9 +118,7 @@ class Classifier(LightningModule):
         features, target, weight = self._parts(batch)
         logits = self(features)
         losses = self.loss(logits, target, weight)
-        kept = self._of(stage)[dataloader_idx]
-        kept.evaluation.update(logits.detach(), target, weight)
-        kept.loss.update(losses.values.detach(), losses.weights)
+        self._of(stage)[dataloader_idx].update(self.decided(logits), target, weight, losses)
         return {"loss": losses.mean(), "logits": logits.detach(), "target": target}
 
     def _parts(self, batch: Any) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -159,7 +178,7 @@ class Classifier(LightningModule):
         """One evaluation per dataloader, with Lightning's own suffix where there are several."""
         kept, self.loaders[stage] = self._of(stage), loaders
         while len(kept) < loaders:
-            kept.append(Kept(kept[0].evaluation.clone()).to(self.device))
+            kept.append(kept[0].another().to(self.device))
         for place, each in enumerate(kept):
             each.reset(f"/dataloader_idx_{place}" if loaders > 1 else "")
 

@@ -43,6 +43,7 @@ class MulticlassClassifier(Classifier):
         confusion_matrix: bool = True,
         statistics: list[str] | None = None,
         weighted: bool = False,
+        worst: float | None = None,
     ) -> None:
         if class_weights is not None and len(class_weights) != num_classes:
             raise DeclarationError(f"expected {num_classes} class_weights, one per class, got {len(class_weights)}.")
@@ -59,6 +60,7 @@ class MulticlassClassifier(Classifier):
                 weighted=weighted,
             ),
             learning_rate,
+            worst,
         )
         self.num_classes = num_classes
         self.save_hyperparameters(ignore=left_out())

@@ -42,6 +42,7 @@ class MultilabelClassifier(Classifier):
         per_label: bool = False,
         statistics: list[str] | None = None,
         weighted: bool = False,
+        worst: float | None = None,
     ) -> None:
         if isinstance(pos_weight, list) and len(pos_weight) != num_labels:
             raise DeclarationError(f"expected one pos_weight, or {num_labels}, one per label, got {len(pos_weight)}.")
@@ -58,6 +59,7 @@ class MultilabelClassifier(Classifier):
                 weighted=weighted,
             ),
             learning_rate,
+            worst,
         )
         self.num_labels = num_labels
         self.save_hyperparameters(ignore=left_out())

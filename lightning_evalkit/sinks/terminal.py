@@ -1,15 +1,19 @@
-"""Findings on a terminal, with rich."""
+"""Findings, tables and progress on a terminal, with rich."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from lightning_evalkit.diagnosis import Finding
+    from collections.abc import Callable, Iterator
+
+    from lightning_evalkit.diagnosis import Finding, Table
 
 
 def show(finding: Finding, console: Console | None = None) -> None:
@@ -21,9 +25,27 @@ def show(finding: Finding, console: Console | None = None) -> None:
         grid.add_row("•", Text(reason))
         console.print(grid)
     if finding.table is not None:
-        table = RichTable()
-        for heading in finding.table.headings:  # texts, not markup: a class may be called [red]
-            table.add_column(Text(heading), justify="right")
-        for row in finding.table.rows:
-            table.add_row(*map(Text, row))
-        console.print(table)
+        show_table(finding.table, console)
+
+
+def show_table(shown: Table, console: Console | None = None) -> None:
+    """Print a table as wide as the terminal allows; without one, as wide as it is."""
+    console = console or Console()
+    if not console.is_terminal and not console.record:
+        print(shown.text(), file=console.file)
+        return
+    table = RichTable()
+    for heading in shown.headings:  # texts, not markup: a class may be called [red]
+        table.add_column(Text(heading), justify="right")
+    for row in shown.rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+@contextmanager
+def progress(total: float) -> Iterator[Callable[[float, str], None]]:
+    """One bar over long work: call what is given with the work done so far and what is being done."""
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done, doing: bar.update(task, completed=done, description=doing)

@@ -1,4 +1,4 @@
-"""The command ``evalkit``."""
+"""``evalkit explain``: why two numbers of a confusion matrix are equal, or how far and why they are apart."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
-from lightning_evalkit import __version__
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis import Finding, explain
-from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,35 +19,18 @@ LONGEST = 300
 """Digits of a count that still has a float; no data set comes near."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a sub-command; wrong use is one readable line and exit code 2."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    try:
-        _show(_explained(chosen.explain), chosen.explain.format)
-    except (DeclarationError, InputError) as wrong:
-        print(f"evalkit {chosen.subcommand}: {wrong}", file=sys.stderr)
-        return 2
+def run(arguments: Sequence[str]) -> int:
+    """Print what explains two statistics of a confusion matrix."""
+    chosen = _parser().parse_args(arguments)
+    _show(explain(_counts(chosen), chosen.first, chosen.second), chosen.format)
     return 0
 
 
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
-        prog="evalkit",
-        description="Evaluation for PyTorch Lightning whose numbers can be trusted.",
-        version=__version__,
-    )
-    commands = parser.add_subcommands(required=True)
-    commands.add_subcommand(
-        "explain", _explain_parser(), help="Say why two numbers of a confusion matrix are equal or not."
-    )
-    return parser
-
-
-def _explain_parser() -> ArgumentParser:
-    parser = ArgumentParser(
+        prog="evalkit explain",
         description="Say whether two statistics of a confusion matrix are equal, by which identity, and at which share "
-        "of positives they part. Example: evalkit explain --tp 40 --fp 10 --fn 10 --tn 40"
+        "of positives they part. Example: evalkit explain --tp 40 --fp 10 --fn 10 --tn 40",
     )
     words = {"tp": "True positives.", "fp": "False positives.", "fn": "False negatives.", "tn": "True negatives."}
     for cell, meaning in words.items():
@@ -58,10 +40,6 @@ def _explain_parser() -> ArgumentParser:
     parser.add_argument("--second", type=str, default="f1", help="The other.")
     parser.add_argument("--format", type=Literal["text", "json", "markdown"], default="text", help="How to print it.")
     return parser
-
-
-def _explained(chosen: Namespace) -> Finding:
-    return explain(_counts(chosen), chosen.first, chosen.second)
 
 
 def _counts(chosen: Namespace) -> Counts:
@@ -98,7 +76,3 @@ def _show(finding: Finding, form: str) -> None:
         show(finding)
     else:
         print(finding)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Choosing a command. Each is imported when it is asked for: explaining a table should not wait for Lightning."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from lightning_evalkit import __version__
+from lightning_evalkit.cli.readable import Unreadable, in_one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = {
+    "explain": "Say why two numbers of a confusion matrix are equal or not.",
+    "reproduce": "Show where accuracy and F1 coincide, part and cross: data, training, table, figure, curves.",
+    "fit": "Train a model (Lightning CLI).",
+    "validate": "Evaluate a model on validation data (Lightning CLI).",
+    "test": "Evaluate a model on test data (Lightning CLI).",
+    "predict": "Write a model's probabilities to a file (Lightning CLI).",
+    "sweep": "Run a grid of values over any configuration, and put the results into one table.",
+}
+TRAINING = ("fit", "validate", "test", "predict")
+INTERRUPTED = 130
+"""The exit code of a program that was stopped by Ctrl-C."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; wrong use is one readable line and exit code 2."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    command: str = _parser().parse_args(words[:1]).command
+    try:
+        module = import_module(f"lightning_evalkit.cli.{'training' if command in TRAINING else command}")
+        code: int = module.run(words if command in TRAINING else words[1:])
+    except Unreadable as wrong:
+        print(f"evalkit {command}: {in_one_line(wrong)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"evalkit {command}: interrupted; what was done so far is kept.", file=sys.stderr)
+        return INTERRUPTED
+    return code
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="evalkit",
+        description="Evaluation for PyTorch Lightning whose numbers can be trusted.",
+        epilog="Start with: evalkit reproduce --quick. Every command has a --help of its own.",
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"evalkit {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+    for name, help_text in COMMANDS.items():
+        commands.add_parser(name, help=help_text, add_help=False)
+    return parser

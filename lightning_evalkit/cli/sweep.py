@@ -1,0 +1,232 @@
+"""``evalkit sweep``: a grid of values over any configuration, cell by cell, into one table.
+
+A cell that is finished is a file, written whole: the same command later runs only what is missing. A cell that fails is
+reported at the end and does not stop the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import time
+import traceback
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+import yaml  # type: ignore[import-untyped]
+
+from lightning_evalkit.cli.configurations import BASE, located
+from lightning_evalkit.cli.readable import WrongError
+from lightning_evalkit.diagnosis import Table
+from lightning_evalkit.sinks.files import write_csv, write_json, write_text
+from lightning_evalkit.sinks.terminal import progress, show_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SEEDS = ("seed", "seed_everything")
+"""Values of these are repetitions: the summary is over them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One point of the grid: what is run, where its result is kept, and its identity."""
+
+    values: dict[str, Any]
+    arguments: tuple[str, ...]
+    folder: Path
+
+    @property
+    def result(self) -> Path:
+        """The file that says that it is finished."""
+        return self.folder / "result.json"
+
+    def measured(self) -> dict[str, float] | None:
+        """What was measured, if it is finished."""
+        if not self.result.is_file():
+            return None
+        metrics: dict[str, float] = json.loads(self.result.read_text(encoding="utf-8"))["metrics"]
+        return metrics
+
+    def __str__(self) -> str:
+        return ", ".join(f"{key}={_text(value)}" for key, value in self.values.items())
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run every cell that is not finished, then write and show the table."""
+    chosen, passed_on = _parser().parse_known_args(arguments)
+    out = Path(chosen.out)
+    cells = _cells(chosen.config or [], chosen.grid, passed_on, out)
+    failed: dict[Cell, str] = {}
+    try:
+        _run_all(cells, failed)
+    finally:
+        finished = {cell: cell.measured() for cell in cells}
+        _report({cell: values for cell, values in finished.items() if values is not None}, chosen.metrics, out)
+        missing = sum(values is None for values in finished.values())
+        if missing:
+            print(
+                f"{missing} of {len(cells)} cells are not finished; the same command runs only those.", file=sys.stderr
+            )
+    for cell, reason in failed.items():
+        print(f"failed: {cell}: {reason} ({cell.folder / 'failure.txt'})", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="evalkit sweep",
+        description="Run a grid of values over any configuration of `evalkit fit` (training, then test), and put the "
+        "results into one table.\nFinished cells are not run again; every other option is passed on to each run.",
+        epilog="Example: evalkit sweep --config experiments/accuracy_equals_f1/imbalanced.yaml "
+        "--grid data.prevalence=0.5,0.2,0.1,0.01 --grid seed_everything=1,2,3",
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("-c", "--config", action="append", help="A configuration; may be given several times.")
+    parser.add_argument(
+        "--grid",
+        action="append",
+        required=True,
+        metavar="KEY=VALUE,VALUE,...",
+        help="The values of an option; several grids are combined. Results are summarised over seeds.",
+    )
+    parser.add_argument("--out", default="runs/sweep", help="Where results are kept (default: %(default)s).")
+    parser.add_argument(
+        "--metrics",
+        type=lambda names: names.split(","),
+        help="Logged numbers to summarise, separated by commas (default: all of the test, else of validation).",
+    )
+    return parser
+
+
+# ---- the grid
+
+
+def _cells(configurations: list[str], grids: list[str], passed_on: list[str], out: Path) -> list[Cell]:
+    files = [located(configuration) for configuration in configurations]
+    missing = [file for file in files if not Path(file).is_file()]
+    if missing:
+        raise WrongError(f"there is no configuration {missing[0]!r}.")
+    axes = dict(_axis(grid) for grid in grids)
+    if len(axes) < len(grids):
+        raise WrongError("expected one --grid for each option, got an option twice.")
+    shared = [f"--config={file}" for file in files] + passed_on
+    contents = [Path(file).read_text(encoding="utf-8") for file in [str(BASE), *files]]
+    points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
+    return [_cell(values, shared, [*contents, *passed_on], out) for values in points]
+
+
+def _axis(grid: str) -> tuple[str, list[Any]]:
+    key, equals, values = grid.partition("=")
+    try:
+        parsed = yaml.safe_load(f"[{values}]") if equals and key and values.strip() else None
+    except yaml.YAMLError:
+        parsed = None
+    if not parsed:
+        raise WrongError(f"expected --grid key=value,value,..., such as data.prevalence=0.5,0.1, got {grid!r}.")
+    return key.lstrip("-"), parsed
+
+
+def _cell(values: dict[str, Any], shared: list[str], identity: list[str], out: Path) -> Cell:
+    """Its folder's name says the values, and changes with everything that decides about the result."""
+    named = "_".join(f"{key.rpartition('.')[2]}={_text(value)}" for key, value in values.items())
+    digest = hashlib.sha256(json.dumps([identity, values]).encode()).hexdigest()[:8]
+    folder = out / "cells" / (re.sub(r"[^\w.=+-]+", "-", named)[:80] + f"_{digest}")
+    options = [f"--{key}={_text(value)}" for key, value in values.items()]
+    return Cell(values, (*shared, *options, f"--trainer.default_root_dir={folder}"), folder)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+# ---- running
+
+
+def _run_all(cells: list[Cell], failed: dict[Cell, str]) -> None:
+    with progress(len(cells)) as tell:
+        for place, cell in enumerate(cells):
+            tell(place, str(cell))
+            if not cell.result.is_file():
+                _run(cell, failed, lambda share, place=place, cell=cell: tell(place + share, str(cell)))
+
+
+def _run(cell: Cell, failed: dict[Cell, str], tell: Any) -> None:
+    from lightning_evalkit.cli.runs import fitted
+
+    started = time.perf_counter()
+    try:
+        _, metrics = fitted(cell.arguments, tell)
+    except Exception as error:
+        failed[cell] = " ".join(str(error).split()) or type(error).__name__
+        write_text(cell.folder / "failure.txt", traceback.format_exc())
+        return
+    (cell.folder / "failure.txt").unlink(missing_ok=True)
+    seconds = round(time.perf_counter() - started, 2)
+    write_json(cell.result, {"values": cell.values, "metrics": metrics, "seconds": seconds})
+
+
+# ---- the table
+
+
+def _report(results: dict[Cell, dict[str, float]], chosen: list[str] | None, out: Path) -> None:
+    if not results:
+        return
+    names = _names(results, chosen)
+    keys = list(next(iter(results)).values)
+    rows = [[*cell.values.values(), *(measured.get(name, "") for name in names)] for cell, measured in results.items()]
+    write_csv(out / "results.csv", [*keys, *names], rows)
+    summary, table = _summary(results, keys, names)
+    write_csv(out / "summary.csv", *summary)
+    write_text(out / "summary.md", table.markdown() + "\n")
+    show_table(table)
+    print(f"Tables: {out / 'results.csv'}, {out / 'summary.csv'}, {out / 'summary.md'}")
+    print(f"Curves: tensorboard --logdir {out / 'cells'}")
+
+
+def _names(results: dict[Cell, dict[str, float]], chosen: list[str] | None) -> list[str]:
+    logged = list(dict.fromkeys(name for measured in results.values() for name in measured))
+    unknown = [name for name in chosen or [] if name not in logged]
+    if unknown:
+        raise WrongError(f"there is no metric {unknown[0]!r}; logged are {', '.join(logged)}.")
+    for prefix in ("test/", "val/", ""):
+        found = [name for name in logged if name.startswith(prefix)]
+        if found:
+            return chosen or found
+    return chosen or []
+
+
+def _summary(
+    results: dict[Cell, dict[str, float]], keys: list[str], names: list[str]
+) -> tuple[tuple[list[str], list[list[Any]]], Table]:
+    """Mean and standard deviation over seeds, as rows for a file and as a table for people."""
+    shown = [key for key in keys if key.rpartition(".")[2] not in SEEDS]
+    groups: dict[tuple[str, ...], list[dict[str, float]]] = defaultdict(list)
+    for cell, measured in results.items():
+        groups[tuple(_text(cell.values[key]) for key in shown)].append(measured)
+    rows: list[list[Any]] = []
+    lines: list[tuple[str, ...]] = []
+    for point, repeated in groups.items():
+        columns = [[measured[name] for measured in repeated if name in measured] for name in names]
+        spreads = [
+            (fmean(column), stdev(column) if len(column) > 1 else None) if column else None for column in columns
+        ]
+        rows.append([*point, len(repeated), *(part for spread in spreads for part in spread or (None, None))])
+        lines.append((*point, str(len(repeated)), *map(_with_spread, spreads)))
+    headings = [*shown, "runs", *(f"{name} {part}" for name in names for part in ("mean", "deviation"))]
+    return (headings, rows), Table((*shown, "runs", *names), tuple(lines))
+
+
+def _with_spread(spread: tuple[float, float | None] | None) -> str:
+    if spread is None:
+        return ""
+    mean, deviation = spread
+    return f"{mean:.4f}" if deviation is None else f"{mean:.4f} ± {deviation:.4f}"
