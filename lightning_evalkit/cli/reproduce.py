@@ -40,13 +40,8 @@ REPORTS = (
     '[{"class_path": "TensorBoardReport", "init_args": {"every_n_epochs": 1000}}, {"class_path": "ModelCheckpoint"}]'
 )
 """Figures and texts of the last epoch are enough."""
-WHY = {
-    "accuracy-f1-tp-equals-tn": "TP = TN",
-    "accuracy-f1-no-errors": "no errors",
-    "accuracy-f1-accuracy-larger": "TN > TP, and only accuracy counts TN",
-    "accuracy-f1-f1-larger": "TP > TN, and only accuracy counts TN",
-    "undefined": "F1 is 0/0",
-}
+NEARLY = 0.02
+"""Of all samples: fewer than so many more true negatives than true positives are called as many."""
 
 
 @dataclass(frozen=True)
@@ -215,8 +210,19 @@ def _row(scenario: str, ended: EvalkitCLI, measured: dict[str, float]) -> Row:
         f1=f1,
         gap_measured=accuracy - f1,
         gap_by_identity=finding.evidence["gap"],
-        why=WHY[finding.code],
+        why=_why(counts),
     )
+
+
+def _why(counts: Counts) -> str:
+    """The identity in a few words: the gap is (TN - TP) E / (N (2 TP + E))."""
+    if not counts.errors:
+        return "no errors"
+    if counts.tp == counts.tn:
+        return "equal: TP = TN"
+    if abs(counts.tp - counts.tn) < NEARLY * counts.total:
+        return "nearly equal: TP ≈ TN"
+    return "TN > TP, and F1 ignores TN" if counts.tn > counts.tp else "TP > TN, and F1 counts TP twice"
 
 
 def _best(made: Any, share: float) -> dict[str, float]:
