@@ -11,14 +11,15 @@ import shutil
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from lightning_evalkit.cli.rows import Row, measured_row, table_of
 from lightning_evalkit.counts import Counts
-from lightning_evalkit.diagnosis import Finding, Table, explain
+from lightning_evalkit.diagnosis import Finding, explain
 from lightning_evalkit.intervals import at_prevalence, crossing_prevalence
 from lightning_evalkit.sinks.files import write_json, write_text
 from lightning_evalkit.sinks.terminal import progress, show_table
@@ -40,52 +41,6 @@ REPORTS = (
     '[{"class_path": "TensorBoardReport", "init_args": {"every_n_epochs": 1000}}, {"class_path": "ModelCheckpoint"}]'
 )
 """Figures and texts of the last epoch are enough."""
-NEARLY = 0.02
-"""Of all samples: fewer than so many more true negatives than true positives are called as many."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """What was measured in one run, and what the identity says about it."""
-
-    scenario: str
-    prevalence: float
-    tp: int
-    fp: int
-    fn: int
-    tn: int
-    accuracy: float
-    f1: float
-    gap_measured: float
-    gap_by_identity: float | None
-    why: str
-
-    @property
-    def counts(self) -> Counts:
-        """The four numbers."""
-        return Counts(self.tp, self.fp, self.fn, self.tn)
-
-    def cells(self) -> tuple[str, ...]:
-        """As texts, in the order of ``HEADINGS``."""
-        numbers = (f"{self.accuracy:.4f}", f"{self.f1:.4f}", f"{self.gap_measured:+.4f}")
-        identity = "undefined" if self.gap_by_identity is None else f"{self.gap_by_identity:+.4f}"
-        counts = (str(cell) for cell in (self.tp, self.fp, self.fn, self.tn))
-        return (self.scenario, f"{self.prevalence:g}", *counts, *numbers, identity, self.why)
-
-
-HEADINGS = (
-    "scenario",
-    "prevalence",
-    "TP",
-    "FP",
-    "FN",
-    "TN",
-    "accuracy",
-    "F1",
-    "gap measured",
-    "gap by identity",
-    "why",
-)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -145,8 +100,9 @@ class Experiment:
         self.scenarios: list[Row] = []
         self.findings: dict[str, Finding] = {}
         self.shifted: list[Row] = []
-        self.trained: list[Row] = []
         self.done = 0.0
+        self.trained: list[Row] = []
+        self.made: Any = None  # the data of these
 
     @property
     def total(self) -> float:
@@ -177,7 +133,7 @@ class Experiment:
             [*self._arguments(title, configuration), f"--trainer.max_epochs={self.epochs}", *options],
             lambda share: self.tell(first + share, title),
         )
-        return _row(title, ended, measured), ended
+        return measured_row(title, ended, measured), ended
 
     def _test(self, share: float, checkpoint: str) -> Row:
         from lightning_evalkit.cli.runs import tested
@@ -185,7 +141,7 @@ class Experiment:
         self.tell(self.done, f"one classifier at {share:g}")
         arguments = [*self._arguments(f"one classifier at {share:g}", "prevalence"), f"--ckpt_path={checkpoint}"]
         ended, measured = tested([*arguments, f"--data.test_prevalence={share}"])
-        return _row("one classifier", ended, measured)
+        return measured_row("one classifier", ended, measured)
 
     def _arguments(self, title: str, configuration: str) -> list[str]:
         """Logs of an earlier reproduction are replaced: they would be drawn into the same charts."""
@@ -193,36 +149,6 @@ class Experiment:
         shutil.rmtree(folder, ignore_errors=True)
         place = f"--trainer.default_root_dir={folder}"
         return [f"--config={GROUP}/{configuration}", *self.options, place, f"--trainer.callbacks={REPORTS}"]
-
-
-def _row(scenario: str, ended: EvalkitCLI, measured: dict[str, float]) -> Row:
-    counts = ended.model.evaluation("test").counts.exact()
-    finding = explain(counts)
-    accuracy, f1 = measured["test/accuracy"], measured["test/f1"]
-    return Row(
-        scenario=scenario,
-        prevalence=round(counts.prevalence, 6),
-        tp=counts.tp,
-        fp=counts.fp,
-        fn=counts.fn,
-        tn=counts.tn,
-        accuracy=accuracy,
-        f1=f1,
-        gap_measured=accuracy - f1,
-        gap_by_identity=finding.evidence["gap"],
-        why=_why(counts),
-    )
-
-
-def _why(counts: Counts) -> str:
-    """The identity in a few words: the gap is (TN - TP) E / (N (2 TP + E))."""
-    if not counts.errors:
-        return "no errors"
-    if counts.tp == counts.tn:
-        return "equal: TP = TN"
-    if abs(counts.tp - counts.tn) < NEARLY * counts.total:
-        return "nearly equal: TP ≈ TN"
-    return "TN > TP, and F1 ignores TN" if counts.tn > counts.tp else "TP > TN, and F1 counts TP twice"
 
 
 def _best(made: Any, share: float) -> dict[str, float]:
@@ -240,10 +166,6 @@ def _pooled(rows: list[Row]) -> Counts:
 
 
 # ---- showing
-
-
-def _table(rows: list[Row]) -> Table:
-    return Table(HEADINGS, tuple(row.cells() for row in rows))
 
 
 def _write(experiment: Experiment, out: Path) -> None:
@@ -290,7 +212,7 @@ def _markdown(experiment: Experiment, crossing: Any) -> str:
         "![Accuracy and F1 over the share of positives](accuracy_equals_f1.png)",
     ]
     rows = [*experiment.scenarios, *experiment.shifted, *experiment.trained]
-    parts += ["", _table(rows).markdown(), "", _sentence(crossing)]
+    parts += ["", table_of(rows).markdown(), "", _sentence(crossing)]
     for name, finding in experiment.findings.items():
         parts += ["", f"## {name}", "", finding.markdown()]
     return "\n".join(parts) + "\n"
@@ -303,7 +225,7 @@ def _sentence(crossing: Any) -> str:
 
 
 def _show(experiment: Experiment, out: Path) -> None:
-    show_table(_table([*experiment.scenarios, *experiment.shifted, *experiment.trained]))
+    show_table(table_of([*experiment.scenarios, *experiment.shifted, *experiment.trained]))
     for name, finding in experiment.findings.items():
         print(f"{name}: {finding.headline} {finding.reasons[0] if finding.reasons else ''}")
     print(_sentence(crossing_prevalence(_pooled(experiment.shifted))))

@@ -75,3 +75,6 @@ class Finding:
 
     def _repr_markdown_(self) -> str:
         return self.markdown()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text())
