@@ -2,6 +2,12 @@
 
 from lightning_evalkit.data.base import TensorDataModule
 from lightning_evalkit.data.loader import TensorLoader
+from lightning_evalkit.data.real import (
+    BreastCancerDataModule,
+    DigitsDataModule,
+    IsDigitDataModule,
+    WineDataModule,
+)
 from lightning_evalkit.data.synthetic import (
     BalancedDataModule,
     ImbalancedDataModule,
@@ -9,13 +15,19 @@ from lightning_evalkit.data.synthetic import (
     MultilabelDataModule,
     PoorFeaturesDataModule,
 )
+from lightning_evalkit.data.tabular import TabularDataModule
 
 __all__ = [
     "BalancedDataModule",
+    "BreastCancerDataModule",
+    "DigitsDataModule",
     "ImbalancedDataModule",
+    "IsDigitDataModule",
     "MulticlassDataModule",
     "MultilabelDataModule",
     "PoorFeaturesDataModule",
+    "TabularDataModule",
     "TensorDataModule",
     "TensorLoader",
+    "WineDataModule",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from lightning.pytorch import LightningDataModule
 
 from lightning_evalkit.data.loader import TensorLoader
-from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.errors import DeclarationError, InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,6 +21,16 @@ class Splits(NamedTuple):
     train: tuple[Tensor, ...]
     val: tuple[Tensor, ...]
     test: tuple[Tensor, ...]
+
+
+def extra(module: str, package: str) -> Any:
+    """Import what only the optional extra ``data`` installs."""
+    try:
+        return import_module(module)
+    except ImportError as missing:
+        raise InputError(
+            f'this data needs {package}, which is not installed: pip install "lightning-evalkit[data]"'
+        ) from missing
 
 
 class TensorDataModule(LightningDataModule):

@@ -1,0 +1,221 @@
+"""A user's CSV or Parquet file as columns, read in bulk by pyarrow; what is wrong in it is told by column and row."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lightning_evalkit.data.base import extra
+from lightning_evalkit.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torch import Tensor
+
+
+def opened(path: str) -> Table:
+    """Look at a file, without reading its rows."""
+    kinds = {".csv": CsvTable, ".parquet": ParquetTable}
+    suffix = Path(path).suffix
+    if suffix.lower() not in kinds:
+        raise InputError(f"{path}: expected a file that ends in .csv or .parquet, got {suffix or 'no suffix'!r}.")
+    if not Path(path).expanduser().is_file():
+        raise InputError(f"{path}: expected a file, but there is none (seen from the folder {Path.cwd()}).")
+    return kinds[suffix.lower()](path)
+
+
+class Table:
+    """Columns of a file by name. A final class knows its format: the names, the columns, and what a row is called."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.file = path, str(Path(path).expanduser())
+        self.arrow, self.compute = extra("pyarrow", "pyarrow"), extra("pyarrow.compute", "pyarrow")
+        self.refusals = self.arrow.ArrowException, ValueError, OSError
+        try:
+            self.schema = self.read_schema()
+            self.names: list[str] = self.schema.names
+        except self.refusals as wrong:
+            raise self.unreadable(wrong) from wrong
+        self._refuse_equal_names()
+
+    def read_schema(self) -> Any:
+        """Names and types of all columns."""
+        raise NotImplementedError
+
+    def read_columns(self, numeric: list[str], classes: list[str]) -> Any:
+        """Some columns as an Arrow table."""
+        raise NotImplementedError
+
+    def place(self, row: int) -> str:
+        """Where a person finds a row, counted from 0, in the file."""
+        raise NotImplementedError
+
+    def unreadable(self, wrong: Exception) -> InputError:
+        """The error of a file that is not what its suffix says."""
+        return InputError(f"{self.path}: expected {Path(self.path).suffix[1:]} data, but it cannot be read: {wrong}")
+
+    def load(self, numeric: list[str], classes: list[str]) -> int:
+        """Read the columns that are needed, and say how many rows there are."""
+        self._refuse_unknown_names(numeric + classes)
+        try:
+            self.columns = self.read_columns(numeric, classes)
+        except self.refusals as wrong:
+            raise self.unreadable(wrong) from wrong
+        return int(self.columns.num_rows)
+
+    def wrong(self, name: str, row: int, expected: str) -> InputError:
+        """The error about a value: what was expected in its place."""
+        value = self.columns.column(name)[row].as_py()
+        received = "nothing" if value is None else repr(value)
+        return InputError(f"{self.path}, column {name!r}, {self.place(row)}: expected {expected}, got {received}.")
+
+    def numbers(self, name: str) -> Tensor:
+        """A column as float64, every value finite."""
+        column = self.columns.column(name)
+        numeric = self._as_numbers(column)
+        if numeric is None:
+            row = max(self._first_refused(column, kind) for kind in self._numeric_types())
+            raise self.wrong(name, row, "a number (list the features to leave others out)")
+        values = torch.tensor(numeric.to_numpy(), dtype=torch.float64)
+        bad = ~values.float().isfinite()  # training is in float32, where 1e39 is infinite too
+        if bad.any():
+            raise self.wrong(name, int(bad.int().argmax()), "a finite number (in float32)")
+        return values
+
+    def values(self, name: str) -> tuple[Tensor, list[Any]]:
+        """The different values of a column, and for each row the place of its value among them."""
+        column = self.columns.column(name)
+        if column.null_count:
+            raise self.wrong(name, self.compute.index(column.is_null(), True).as_py(), "a class")
+        if not self.arrow.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        coded = column.unify_dictionaries().combine_chunks()
+        used, codes = torch.unique(torch.tensor(coded.indices.to_numpy()).long(), return_inverse=True)
+        if len(used) * 3 > len(codes):
+            raise InputError(
+                f"{self.path}, column {name!r}: expected classes, of which every split has rows, got {len(used):,} "
+                f"different values in {len(codes):,} rows: is it a number or an identifier rather than a class?"
+            )
+        return codes, coded.dictionary.take(self.arrow.array(used.tolist())).to_pylist()
+
+    def _numeric_types(self) -> tuple[Any, Any]:
+        return self.arrow.float64(), self.arrow.bool_()
+
+    def _as_numbers(self, column: Any) -> Any:
+        """The column as float64, if it consists of numbers or of truth values."""
+        for kind in self._numeric_types():
+            if (cast := self._cast(column, kind)) is not None:
+                return cast.cast(self.arrow.float64())
+        return None
+
+    def _cast(self, column: Any, kind: Any) -> Any:
+        if self.arrow.types.is_string(column.type) or self.arrow.types.is_large_string(column.type):
+            column = self.compute.utf8_trim_whitespace(column)
+        elif self.arrow.types.is_boolean(kind):
+            return None
+        try:
+            return column.cast(kind, safe=False)  # integers above 2^53 are rounded
+        except self.refusals:
+            return None
+
+    def _first_refused(self, column: Any, kind: Any) -> int:
+        """The first row that has no place in a type, by halving."""
+        low, high = 0, len(column)
+        while high - low > 1:
+            middle = (low + high) // 2
+            refused = self._cast(column.slice(low, middle - low), kind) is None
+            low, high = (low, middle) if refused else (middle, high)
+        return low
+
+    def _refuse_equal_names(self) -> None:
+        for name, times in Counter(self.names).items():
+            if times > 1:
+                raise InputError(
+                    f"{self.path}: expected a name of its own for each column, got {times} named {name!r}."
+                )
+
+    def _refuse_unknown_names(self, wanted: Sequence[str]) -> None:
+        known = set(self.names)
+        for name in (name for name in wanted if name not in known):
+            hint = " Is the file separated by something other than commas?" if len(known) == 1 else ""
+            raise InputError(
+                f"{self.path}: expected a column {name!r}, but there is none: {nearest(name, known)}{hint}"
+            )
+
+
+class CsvTable(Table):
+    """Comma-separated values with a line of names; rows are told as lines of the file."""
+
+    def read_schema(self) -> Any:
+        """Names, and the types that the first block of the file suggests."""
+        with extra("pyarrow.csv", "pyarrow").open_csv(self.file, parse_options=self._parse_options()) as reader:
+            return reader.schema
+
+    def read_columns(self, numeric: list[str], classes: list[str]) -> Any:
+        """Features as numbers, classes as texts; if something in the file is neither, all as texts, to find it."""
+        coded = self.arrow.dictionary(self.arrow.int32(), self.arrow.string())
+        types = dict.fromkeys(numeric, self.arrow.float64()) | dict.fromkeys(classes, coded)
+        types |= {name: self.arrow.bool_() for name in numeric if self.schema.field(name).type == self.arrow.bool_()}
+        try:
+            return self._read(types)
+        except self.arrow.ArrowInvalid:
+            return self._read(dict.fromkeys(types, self.arrow.string()))
+
+    def place(self, row: int) -> str:
+        """The line, which is not the row where values span lines or lines are empty."""
+        for number, (line, _) in enumerate(self._lines()):
+            if number == row + 1:
+                return f"line {line}"
+        return f"row {row + 1}"
+
+    def unreadable(self, wrong: Exception) -> InputError:
+        """Mostly a line with too few or too many values."""
+        width = None
+        for line, values in self._lines():
+            width = width or len(values)
+            if len(values) != width:
+                return InputError(f"{self.path}, line {line}: expected {width} values, got {len(values)}.")
+        return (
+            super().unreadable(wrong) if width else InputError(f"{self.path}: expected a line of names, got nothing.")
+        )
+
+    def _parse_options(self) -> Any:
+        return extra("pyarrow.csv", "pyarrow").ParseOptions(newlines_in_values=True)
+
+    def _read(self, types: dict[str, Any]) -> Any:
+        reader = extra("pyarrow.csv", "pyarrow")
+        convert = reader.ConvertOptions(column_types=types, include_columns=list(types), strings_can_be_null=True)
+        return reader.read_csv(self.file, parse_options=self._parse_options(), convert_options=convert)
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """The first line and the values of each row, that of the names included: slow, for errors only."""
+        # Of a file that this reader gives up on, the lines before are enough.
+        with suppress(csv.Error), open(self.file, newline="", encoding="utf-8-sig", errors="replace") as file:
+            reader, line = csv.reader(file), 1
+            for values in reader:
+                if values:
+                    yield line, values
+                line = reader.line_num + 1
+
+
+class ParquetTable(Table):
+    """Columns with types; rows are counted from 1."""
+
+    def read_schema(self) -> Any:
+        """Names and types as the file states them."""
+        return extra("pyarrow.parquet", "pyarrow").read_schema(self.file)
+
+    def read_columns(self, numeric: list[str], classes: list[str]) -> Any:
+        """The columns as they are."""
+        with extra("pyarrow.parquet", "pyarrow").ParquetFile(self.file) as file:
+            return file.read(columns=numeric + classes)
+
+    def place(self, row: int) -> str:
+        """The row."""
+        return f"row {row + 1}"
