@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+MANY = 40
+"""More names than this are not listed."""
+
+
 class InputError(ValueError, RuntimeError):
     """Tensors do not have the declared meaning.
 
@@ -39,4 +43,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, known, n=3, cutoff=0.5)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
-    return f"known are {', '.join(known)}."
+    more = f" and {len(known) - MANY} more" if len(known) > MANY else ""
+    return f"known are {', '.join(known[:MANY])}{more}."

@@ -78,7 +78,8 @@ def test_undefined_is_an_answer_and_not_an_error(capsys: Capture):
 def test_help_lists_the_commands(capsys: Capture):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    assert "explain" in out
+    for command in ("explain", "reproduce", "sweep", "fit", "validate", "test", "predict"):
+        assert re.search(rf"^ +{command}( |$)", out, re.MULTILINE), command
     assert "Say why two numbers of a confusion matrix are equal or not." in words(out)
     assert "--version" in out
 

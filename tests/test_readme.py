@@ -31,12 +31,17 @@ def run_python(found: list[Block], name: str) -> int:
     return len(sources)
 
 
+def lines_of(source: str) -> list[list[str]]:
+    """The arguments of every evalkit line."""
+    lines = [line.removeprefix("$ ") for line in source.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("evalkit ")]
+
+
 def commands(found: list[Block]) -> list[tuple[list[str], str | None]]:
     """The arguments of every evalkit line, and what a block of text right after it says it prints."""
     listed = []
     for (language, _, source), following in zip(found, [*found[1:], ("", 0, "")], strict=True):
-        lines = [line.removeprefix("$ ") for line in source.splitlines()] if language in ("console", "bash") else []
-        calls = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("evalkit ")]
+        calls = lines_of(source) if language in ("console", "bash") else []
         shown = following[2] if following[0] == "text" and len(calls) == 1 else None
         listed += [(call, shown) for call in calls]
     return listed
@@ -48,6 +53,9 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Block]:
     return blocks(README.read_text(encoding="utf-8"))
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*")  # Lightning's own use of torch
+@pytest.mark.filterwarnings("ignore::lightning.pytorch.utilities.warnings.PossibleUserWarning")
+@pytest.mark.filterwarnings("ignore:.*GPU available.*")
 def test_python_blocks_run(found: list[Block]):
     assert run_python(found, README.name) >= 1
 
@@ -59,6 +67,18 @@ def test_commands_succeed_and_print_what_is_shown(found: list[Block], capsys: py
         assert main(arguments) == 0, arguments
         printed = capsys.readouterr().out
         assert shown in (None, printed), arguments
+
+
+def test_longer_commands_can_be_read(found: list[Block], capsys: pytest.CaptureFixture[str]):
+    """Trainings of the README are not run here, but what they ask for exists."""
+    calls = [call for language, _, source in found if language == "sh" for call in lines_of(source) if call[0] == "fit"]
+    assert len(calls) >= 3
+    for call in calls:
+        Path("my.csv").write_text("size,species\n1,cat\n", encoding="utf-8")
+        with pytest.raises(SystemExit) as ended:
+            main([*call, "--print_config"])
+        assert ended.value.code in (0, None), call
+        assert "class_path" in capsys.readouterr().out
 
 
 def test_docstring_examples_are_true():

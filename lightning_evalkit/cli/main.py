@@ -30,7 +30,10 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; wrong use is one readable line and exit code 2."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    command: str = _parser().parse_args(words[:1]).command
+    parser = _parser()
+    if not words:
+        parser.error(f"expected a command: {', '.join(COMMANDS)}.")
+    command: str = parser.parse_args(words[:1]).command
     try:
         module = import_module(f"lightning_evalkit.cli.{'training' if command in TRAINING else command}")
         code: int = module.run(words if command in TRAINING else words[1:])

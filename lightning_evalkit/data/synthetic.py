@@ -115,7 +115,7 @@ class ImbalancedDataModule(BinaryGaussians):
 
     >>> data = ImbalancedDataModule(prevalence=0.1, train_size=100)
     >>> int(data.ready.train[1].sum()), round(data.bayes_accuracy, 3)
-    (10, 0.95)
+    (10, 0.952)
     """
 
     def __init__(self, prevalence: float = 0.1, test_prevalence: float | None = None, **options: Any) -> None:

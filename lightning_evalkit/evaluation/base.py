@@ -9,6 +9,7 @@ from torchmetrics import MetricCollection
 from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.errors import DeclarationError, nearest
+from lightning_evalkit.evaluation.curves import Curves, joined
 from lightning_evalkit.evaluation.entry import Entry
 from lightning_evalkit.evaluation.readings import Over
 from lightning_evalkit.state import Tally
@@ -26,12 +27,14 @@ MANY = 50
 """With more entries than this, logging every batch costs more than most training steps."""
 
 
-class Evaluation(MetricCollection):
+class Evaluation(Curves, MetricCollection):
     """Entries that view one tally: what every task's evaluation shares.
 
     Parameters of all evaluations: ``statistics`` (names from the statistics table), ``zero_division`` (the value of
     0/0; NaN by default, which warns once), ``prefix`` and ``postfix`` of the reported names, and torchmetrics' own
-    ``process_group``, ``sync_on_compute``, ``dist_sync_on_step``, ``dist_sync_fn``.
+    ``process_group``, ``sync_on_compute``, ``dist_sync_on_step``, ``dist_sync_fn``. With ``curves=True`` scores are
+    kept in a histogram of fixed size, by default of up to 65,536 bins (``resolution``): AUROC, average precision, Brier
+    score, log loss, calibration error and best F1 are reported too, and curves and thresholds can be asked for.
     """
 
     tally: Tally
@@ -45,7 +48,7 @@ class Evaluation(MetricCollection):
         postfix: str | None,
         **kwargs: Any,
     ) -> None:
-        tally = Tally(counter, title=type(self).__name__, **kwargs)
+        tally = Tally(joined(counter), title=type(self).__name__, **kwargs)
         super().__init__([], prefix=prefix, postfix=postfix, compute_groups=False)
         self.__dict__["tally"] = tally  # not registered here: it is reached, moved and copied through the entries
         self._items_asked, self._warned_many = 0, False

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lightning_evalkit.counts import BinaryCounter
 from lightning_evalkit.diagnosis import Finding, explain
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
-from lightning_evalkit.evaluation.readings import At
+from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_scores, with_curves
+from lightning_evalkit.evaluation.names import scored_reading
+from lightning_evalkit.evaluation.readings import At, Reading
 from lightning_evalkit.inputs import Binary, Inputs
 from lightning_evalkit.intervals import at_prevalence
-from lightning_evalkit.statistics import find
+from lightning_evalkit.statistics import SCORED, find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +44,8 @@ class BinaryEvaluation(Evaluation):
         inputs: Inputs,
         threshold: float | Sequence[float] = 0.5,
         statistics: Sequence[str] | None = None,
+        curves: bool = False,
+        resolution: int | Literal["bfloat16"] | None = None,
         weighted: bool = False,
         ignore_index: int | None = None,
         zero_division: float = nan,
@@ -49,15 +53,18 @@ class BinaryEvaluation(Evaluation):
         postfix: str | None = None,
         **kwargs: Any,
     ) -> None:
-        names = checked_names(inputs, statistics, DEFAULT)
+        names = with_curves(checked_names(inputs, statistics, DEFAULT), curves, (*RANKED, *JUDGED, *CHOSEN))
         single = isinstance(threshold, (int, float))
         thresholds: tuple[float, ...] = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
-        task = Binary(inputs, ignore_index, weighted, thresholds=thresholds)
-        readings = {
+        scores = declared_scores(curves, resolution, questions=1)
+        task = Binary(inputs, ignore_index, weighted, thresholds=thresholds, scores=scores)
+        readings: dict[str, Reading] = {
             name if single else f"{name}@{cut:g}": At(find(name), place)
             for place, cut in enumerate(task.thresholds)
             for name in names
+            if name not in SCORED
         }
+        readings |= {name: scored_reading(name, {}) for name in names if name in SCORED}
         super().__init__(BinaryCounter(task), readings, zero_division, prefix, postfix, **kwargs)
         self.threshold = threshold
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lightning_evalkit.counts import MulticlassCounter
 from lightning_evalkit.diagnosis import Finding, explain_multiclass
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
-from lightning_evalkit.evaluation.names import ONE_VS_REST, checked_class_names, hits_of, multiclass_reading
+from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_scores, with_curves
+from lightning_evalkit.evaluation.names import ONE_VS_REST, checked_class_names, hits_of, multiclass_reading, of_each
 from lightning_evalkit.evaluation.readings import Hits, Over, Reading
 from lightning_evalkit.inputs import Inputs, Multiclass
 
@@ -46,6 +47,8 @@ class MulticlassEvaluation(Evaluation):
         per_class: bool = False,
         confusion_matrix: bool = False,
         statistics: Sequence[str] | None = None,
+        curves: bool = False,
+        resolution: int | Literal["bfloat16"] | None = None,
         weighted: bool = False,
         ignore_index: int | tuple[int, ...] | None = None,
         zero_division: float = nan,
@@ -53,10 +56,18 @@ class MulticlassEvaluation(Evaluation):
         postfix: str | None = None,
         **kwargs: Any,
     ) -> None:
-        names = checked_names(inputs, statistics, DEFAULT)
+        averaged = tuple(f"{name}/macro" for name in (*RANKED, "best_f1"))
+        names = with_curves(checked_names(inputs, statistics, DEFAULT), curves, (*averaged, *JUDGED))
         hits = hits_of(names)
         task = Multiclass(
-            inputs, ignore_index, weighted, num_classes=num_classes, top_k=top_k, hits=hits, matrix=confusion_matrix
+            inputs,
+            ignore_index,
+            weighted,
+            num_classes=num_classes,
+            top_k=top_k,
+            hits=hits,
+            matrix=confusion_matrix,
+            scores=declared_scores(curves, resolution, questions=num_classes),
         )
         classes = checked_class_names("class", class_names, num_classes)
         readings: dict[str, Reading] = {name: multiclass_reading(name, classes) for name in names}
@@ -65,17 +76,23 @@ class MulticlassEvaluation(Evaluation):
             bases = ["recall" if base == "balanced_accuracy" else base for base in bases]
             for base in dict.fromkeys([*bases, "recall", ONE_VS_REST]):
                 readings |= {f"{base}/{name}": multiclass_reading(f"{base}/{name}", classes) for name in classes}
+            if curves:
+                readings |= of_each((*RANKED, *CHOSEN), classes)
         super().__init__(MulticlassCounter(task), readings, zero_division, prefix, postfix, **kwargs)
         self.num_classes, self.class_names = num_classes, tuple(classes)
 
     @property
     def confusion_matrix(self) -> Tensor:
         """Targets in rows, predictions in columns, of shape (C, C); has to be asked for at construction."""
-        counter = self.tally.counter
-        assert isinstance(counter, MulticlassCounter)  # given above
+        counter: Any = self.tally.counter
         if not counter.task.matrix:
             raise DeclarationError("the confusion matrix was not kept: construct with confusion_matrix=True.")
-        return counter.matrix(self.tally.joined)
+        matrix: Tensor = counter.matrix(self.tally.joined)
+        return matrix
+
+    def questions(self) -> Sequence[str]:
+        """The names of the classes, each against the rest."""
+        return self.class_names
 
     def explain(self, first: str = "accuracy", second: str = "f1/micro") -> Finding:
         """Why two of the numbers are equal, or how far and why they are apart."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lightning_evalkit.counts import MultilabelCounter
 from lightning_evalkit.diagnosis import Finding, explain_multilabel
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
-from lightning_evalkit.evaluation.names import checked_class_names, multilabel_reading, rows_of
+from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_scores, with_curves
+from lightning_evalkit.evaluation.names import checked_class_names, multilabel_reading, of_each, rows_of
 from lightning_evalkit.evaluation.readings import Over, Reading
 from lightning_evalkit.inputs import Inputs, Multilabel
-from lightning_evalkit.statistics import of_samples
+from lightning_evalkit.statistics import find, of_samples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +42,8 @@ class MultilabelEvaluation(Evaluation):
         threshold: float | Sequence[float] = 0.5,
         per_label: bool = False,
         statistics: Sequence[str] | None = None,
+        curves: bool = False,
+        resolution: int | Literal["bfloat16"] | None = None,
         weighted: bool = False,
         ignore_index: int | None = None,
         zero_division: float = nan,
@@ -48,19 +51,27 @@ class MultilabelEvaluation(Evaluation):
         postfix: str | None = None,
         **kwargs: Any,
     ) -> None:
-        names = checked_names(inputs, statistics, DEFAULT)
+        averaged = tuple(f"{name}/macro" for name in (*RANKED, *JUDGED, "best_f1"))
+        names = with_curves(checked_names(inputs, statistics, DEFAULT), curves, averaged)
         cuts = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
-        task = Multilabel(inputs, ignore_index, weighted, False, cuts, num_labels, rows_of(names))
+        scores = declared_scores(curves, resolution, questions=num_labels)
+        task = Multilabel(inputs, ignore_index, weighted, False, cuts, num_labels, rows_of(names), scores=scores)
         labels = checked_class_names("label", label_names, num_labels)
         readings: dict[str, Reading] = {name: multilabel_reading(name, labels) for name in names}
         if per_label:
             bases = [reading.statistic.name for reading in readings.values() if isinstance(reading, Over)]
             for base in dict.fromkeys(["accuracy", *bases]):
                 readings |= {f"{base}/{label}": multilabel_reading(f"{base}/{label}", labels) for label in labels}
-        means = tuple(of_samples(readings[name].statistic) for name in task.rows[2:])  # after the whole samples
+            if curves:
+                readings |= of_each((*RANKED, *JUDGED, *CHOSEN), labels)
+        means = tuple(of_samples(find(name.partition("/")[0])) for name in task.rows[2:])  # after the whole samples
         counter = MultilabelCounter(task, means)
         super().__init__(counter, readings, zero_division, prefix, postfix, **kwargs)
         self.num_labels, self.label_names, self.threshold = num_labels, tuple(labels), threshold
+
+    def questions(self) -> Sequence[str]:
+        """The names of the labels."""
+        return self.label_names
 
     def explain(self, first: str = "exact_match", second: str = "hamming_accuracy") -> Finding:
         """Why two of the numbers are equal, or how far and why they are apart."""

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, get_args
 
 from lightning_evalkit.errors import DeclarationError, nearest
-from lightning_evalkit.evaluation.readings import At, Hits, Over, Reading, Samples, Whole
-from lightning_evalkit.statistics import OVERALL, STATISTICS, Average, find
+from lightning_evalkit.evaluation.readings import At, Hits, OfScores, Over, Reading, Samples, Whole
+from lightning_evalkit.statistics import OVERALL, SCORED, STATISTICS, Average, find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +48,8 @@ def rows_of(names: Sequence[str]) -> tuple[str, ...]:
 def multiclass_reading(name: str, classes: Mapping[str, int]) -> Reading:
     """What a name means for a multiclass table."""
     base, _, over = name.partition("/")
+    if base in SCORED:
+        return scored_reading(name, {} if SCORED[base].needs == "calibration" else classes)
     if top := _TOP.fullmatch(name):
         return Hits(int(top[1]))
     if name == "balanced_accuracy":
@@ -66,6 +68,8 @@ def multiclass_reading(name: str, classes: Mapping[str, int]) -> Reading:
 def multilabel_reading(name: str, labels: Mapping[str, int]) -> Reading:
     """What a name means for multilabel tables."""
     base, _, over = name.partition("/")
+    if base in SCORED:
+        return scored_reading(name, labels)
     if name == "exact_match":
         return Samples(name, find("accuracy"))
     if name in ("hamming_accuracy", "hamming_distance"):
@@ -78,6 +82,24 @@ def multilabel_reading(name: str, labels: Mapping[str, int]) -> Reading:
     if over == "samples":
         return Samples(name, find(base))
     return _averaged_or_single(name, find(base).name, over, labels, (*AVERAGES, "samples"))
+
+
+def scored_reading(name: str, places: Mapping[str, int]) -> OfScores:
+    """What a name means for scores: of one question, of one of ``places``, or averaged over those."""
+    base, _, over = name.partition("/")
+    if not places and not over:
+        return OfScores(SCORED[base])
+    if over in ("macro", "weighted") and places:
+        return OfScores(SCORED[base], over)  # type: ignore[arg-type]
+    if over in places:
+        return OfScores(SCORED[base], None, places[over])
+    known = [f"{base}/{each}" for each in ("macro", "weighted", *places)] if places else [base]
+    raise DeclarationError(f"{name!r} is no statistic of scores here: {nearest(name, known)}")
+
+
+def of_each(bases: Sequence[str], places: Mapping[str, int]) -> dict[str, Reading]:
+    """Statistics of scores for every class or label by its name."""
+    return {f"{base}/{name}": scored_reading(f"{base}/{name}", places) for base in bases for name in places}
 
 
 def _averaged_or_single(

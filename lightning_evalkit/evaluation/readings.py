@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 
 from lightning_evalkit.diagnosis import why_undefined
-from lightning_evalkit.statistics import OVERALL, Average, Statistic, averaged, find, mean, ratio
+from lightning_evalkit.statistics import OVERALL, Average, Scored, Statistic, averaged, find, mean, ratio
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,7 +20,7 @@ class Reading(Protocol):
     """A number in the totals of a counter, and why it may have no value."""
 
     @property
-    def statistic(self) -> Statistic:
+    def statistic(self) -> Statistic | Scored:
         """What is read, for its formula, bounds and direction."""
 
     def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
@@ -136,3 +136,33 @@ class Samples:
     def reason(self, counter: Any, totals: Totals) -> str:
         """There is nothing."""
         return "no sample has a value"
+
+
+@dataclass(frozen=True)
+class OfScores:
+    """A statistic of scores: of one question, or averaged over those where it has a value."""
+
+    statistic: Scored
+    average: Literal["macro", "weighted"] | None = None
+    place: int = 0
+
+    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+        """The value, ``zero_division`` where it has none."""
+        source = counter.scores(totals) if self.statistic.needs == "scores" else counter.calibration(totals)
+        values = self.statistic.compute(source)
+        if self.average is None:
+            value = values[self.place]
+        else:
+            support = counter.scores(totals).yes.sum(-1).double()
+            weights = torch.where(values.isnan(), 0.0, support if self.average == "weighted" else 1.0)
+            value = (values.nan_to_num(0.0) * weights).sum() / weights.sum()
+        return torch.where(value.isnan(), zero_division, value)
+
+    def reason(self, counter: Any, totals: Totals) -> str:
+        """Which classes are missing."""
+        scores = counter.scores(totals)
+        there = (scores.yes.sum(-1) > 0) & (scores.no.sum(-1) > 0)
+        if not bool((scores.yes + scores.no).sum()):
+            return "no samples were counted"
+        asked = there if self.average else there[self.place]
+        return "no threshold is defined" if bool(asked.any()) else "positive or negative targets are missing"

@@ -5,6 +5,7 @@ from lightning_evalkit.inputs.declaration import Declaration, Inputs, MultidimAv
 from lightning_evalkit.inputs.losses import Losses
 from lightning_evalkit.inputs.multiclass import Multiclass
 from lightning_evalkit.inputs.multilabel import Multilabel
+from lightning_evalkit.inputs.scores import Scores, scores_of
 from lightning_evalkit.inputs.thresholded import Thresholded
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "Multiclass",
     "MultidimAverage",
     "Multilabel",
+    "Scores",
     "Thresholded",
     "is_samplewise",
+    "scores_of",
 ]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lightning_evalkit.errors import DeclarationError, InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from lightning_evalkit.inputs.scores import Scores
 
 Inputs = Literal["logits", "probabilities", "labels", "auto"]
 """What the first tensor of ``update`` holds; ``auto`` guesses for each batch, as torchmetrics does."""
@@ -27,6 +29,8 @@ class Declaration:
     ignore_index: int | tuple[int, ...] | None = None
     weighted: bool = False
     samplewise: bool = False
+    scores: Scores | None = field(default=None, kw_only=True)
+    """How scores are kept beside counts, where curves are asked for."""
 
     def __post_init__(self) -> None:
         if self.inputs not in get_args(Inputs):
@@ -35,6 +39,8 @@ class Declaration:
             )
         if any(not isinstance(index, int) or isinstance(index, bool) for index in self.ignored):
             raise DeclarationError(f"expected ignore_index to be None or an integer, got {self.ignore_index!r}.")
+        if self.scores is not None and self.inputs == "labels":
+            raise DeclarationError("expected scores for curves, got inputs='labels': labels have no order.")
 
     @property
     def ignored(self) -> tuple[int, ...]:

@@ -41,7 +41,8 @@ class Tally(Metric):
         super().__init__(**kwargs)
         self.counter = counter
         self.title = title or type(self).__name__
-        self.keeping: Keeping = (Rows if counter.task.samplewise else Sums)(counter)
+        by_rows = counter.task.samplewise or getattr(counter, "by_rows", False)
+        self.keeping: Keeping = (Rows if by_rows else Sums)(counter)
         self._local: Totals | None = None
         with torch.inference_mode(False):  # a state born in inference mode could not be changed outside of it
             for name, default in self.keeping.empty(self._device).items():

@@ -22,10 +22,12 @@ from lightning_evalkit.statistics.results import (
     without_classes,
 )
 from lightning_evalkit.statistics.samples import of_samples
+from lightning_evalkit.statistics.scored import SCORED, Scored
 from lightning_evalkit.statistics.table import STATISTICS, Statistic, find, statistic
 
 __all__ = [
     "OVERALL",
+    "SCORED",
     "STATISTICS",
     "Average",
     "ClassAverage",
@@ -33,6 +35,7 @@ __all__ = [
     "LabelAverage",
     "Normalize",
     "Quantity",
+    "Scored",
     "Statistic",
     "averaged",
     "averaged_stat_scores",

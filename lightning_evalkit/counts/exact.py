@@ -1,0 +1,97 @@
+"""Keeping every score, for those who want curves without bins: memory grows with the data, and ranks are gathered.
+
+Rows: for each question the answer (0 no, 1 yes, 2 ignored, 3 invalid); as reals the scores, and weights where declared
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torchmetrics.utilities import rank_zero_warn
+
+from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
+from lightning_evalkit.counts.scores import ScoreCounter, ScoreCounts
+from lightning_evalkit.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.inputs import Declaration
+
+LARGE = 10_000_000
+"""Scores, of 16 bytes each, from which on a word about memory is due."""
+IGNORED, INVALID = 2, 3
+
+
+class ExactScores(ScoreCounter):
+    """Keeps the scores of a declaration row by row; see ``Counter`` for what the methods promise."""
+
+    by_rows = True
+
+    def __init__(self, task: Declaration) -> None:
+        super().__init__(task)
+        self.width = self.questions
+        self.real_width = self.questions * (2 if task.weighted else 1)
+        self.plain, self.seen = False, 0
+
+    def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
+        preds, truth, ignored = self._arranged(preds, target)
+        used, probable, weight = self._used(preds, truth, ignored, weight)
+        answers = self._answers(preds, truth)
+        answers = torch.where(used, answers, torch.where(ignored, IGNORED, INVALID)).expand(preds.shape)
+        reals = [self._as_binned(preds, probable).double()]
+        if weight is not None:
+            reals.append(weight.double().expand(preds.shape))
+        self._notice(preds)
+        return Totals(answers.contiguous(), torch.cat(reals, -1))
+
+    def _notice(self, preds: Tensor) -> None:
+        if torch.compiler.is_compiling() or (is_deferred(preds) and not preds.is_cuda):
+            return
+        before, self.seen = self.seen, self.seen + preds.numel()
+        if before < LARGE <= self.seen:
+            rank_zero_warn(
+                f"{self.seen:,} scores are kept, because thresholds=None asks for exact curves: memory grows with the "
+                "data. thresholds='fine' keeps a histogram of fixed size, with a certain bound of its error.",
+                UserWarning,
+            )
+
+    def tables(self, totals: Totals) -> list[ScoreCounts]:
+        """One table for each question, with a bin for every score that occurs."""
+        assert totals.reals is not None  # always kept
+        scores = totals.reals.narrow(-1, 0, self.questions)
+        weights = totals.reals.narrow(-1, self.questions, self.questions) if self.task.weighted else None
+        columns = range(self.questions)
+        return [
+            self._table(totals.integers[:, k], scores[:, k], None if weights is None else weights[:, k])
+            for k in columns
+        ]
+
+    def _table(self, answers: Tensor, scores: Tensor, weights: Tensor | None) -> ScoreCounts:
+        used = answers < IGNORED
+        values, places = scores[used].unique(return_inverse=True)
+        ones = torch.ones_like(places) if weights is None else weights[used]
+        parts = [
+            torch.zeros(len(values), dtype=ones.dtype, device=ones.device).index_add_(
+                0, places, torch.where(answers[used] == kind, ones, 0)
+            )
+            for kind in (1, 0)
+        ]
+        alone = torch.ones(len(values), dtype=torch.bool, device=values.device)
+        lowest = values.sigmoid() if self.reading == "logits" else values
+        return ScoreCounts(parts[0].unsqueeze(0), parts[1].unsqueeze(0), alone, lowest)
+
+    def scores(self, totals: Totals) -> ScoreCounts:
+        """Of one question."""
+        tables = self.tables(totals)
+        if len(tables) > 1:
+            raise InputError("exact scores of several questions are several tables.")
+        return tables[0]
+
+    def ledger(self, totals: Totals) -> Ledger:
+        """Every row that was kept is there; how many batches they came in is not."""
+        answers: Any = totals.integers
+        per_sample = self.questions if self.many else 1
+        ignored, invalid = (int((answers == kind).sum()) // per_sample for kind in (IGNORED, INVALID))
+        return Ledger(int(answers.numel() > 0), ignored, invalid, guessed_logits=0, guessed_probabilities=0)

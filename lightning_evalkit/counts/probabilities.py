@@ -1,0 +1,99 @@
+"""Sums over probabilities that no histogram of scores contains: Brier score, log loss and calibration.
+
+For each question (label; one for a binary problem, one for all classes of a multiclass problem, about the class with
+the highest probability), with B calibration bins:
+    squared errors, log losses, weights, weights × B, confidences × B, hits × B
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch.nn.functional import logsigmoid, nll_loss
+
+from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.histogram import weighted_histogram
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Calibration(NamedTuple):
+    """Sums of each question; the last three by calibration bin, of shape (questions, bins)."""
+
+    squared_errors: Tensor
+    log_losses: Tensor
+    weights: Tensor
+    bin_weights: Tensor
+    confidences: Tensor
+    hits: Tensor
+
+
+class Judged(NamedTuple):
+    """What is summed, element by element."""
+
+    squared_error: Tensor
+    log_loss: Tensor
+    confidence: Tensor
+    hit: Tensor
+
+
+def judged_answers(scores: Tensor, answers: Tensor, reading: str) -> Judged:
+    """Yes-or-no answers: confidence is the probability of yes."""
+    scores, answers = scores.to(torch.promote_types(scores.dtype, torch.float32)), answers.bool()
+    if reading == "logits":
+        confidence = scores.sigmoid()
+        log_loss = -logsigmoid(torch.where(answers, scores, -scores))
+    else:
+        confidence = scores
+        log_loss = -torch.where(answers, scores, 1 - scores).log()
+    return Judged((confidence - answers.to(scores.dtype)) ** 2, log_loss, confidence, answers)
+
+
+def judged_classes(scores: Tensor, target: Tensor, reading: str) -> Judged:
+    """One class among many, scores of shape (N, C): confidence is the highest probability, a hit the right class."""
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    logs = scores.log_softmax(-1) if reading == "logits" else scores.log()
+    probabilities = scores.softmax(-1) if reading == "logits" else scores
+    confidence, label = probabilities.max(-1)
+    right = probabilities.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    squared_error = (probabilities**2).sum(-1) - 2 * right + 1
+    return Judged(squared_error, nll_loss(logs, target, reduction="none"), confidence, label == target)
+
+
+def summed(
+    judged: Judged, questions: Tensor, number: int, bins: int, weight: Tensor | None, used: Tensor | None
+) -> Tensor:
+    """The sums as one row, over the elements that are used; their questions are numbers of the same shape."""
+    kind = real_dtype(judged.confidence.device)
+    ones = torch.ones_like(judged.confidence, dtype=kind)
+    weights = ones if weight is None else weight.to(kind).expand(ones.shape)
+    if used is not None:
+        weights = torch.where(used, weights, 0)
+    edges = torch.linspace(0, 1, bins + 1, device=weights.device, dtype=judged.confidence.dtype)
+    inside = torch.searchsorted(edges, judged.confidence.contiguous(), right=True).sub(1).clamp(0, bins - 1)
+    places = questions * bins + inside
+    values = (judged.squared_error, judged.log_loss, ones)
+    by_question = [weighted_histogram(questions, _weighed(value, weights), number) for value in values]
+    by_bin = [
+        weighted_histogram(places, _weighed(value, weights), number * bins)
+        for value in (ones, judged.confidence, judged.hit)
+    ]
+    return torch.cat((*by_question, *by_bin))
+
+
+def _weighed(value: Tensor, weights: Tensor) -> Tensor:
+    """Without what is not used, also where that is no number."""
+    return torch.where(weights > 0, value.to(weights.dtype), 0) * weights
+
+
+def width(number: int, bins: int) -> int:
+    """How many sums there are."""
+    return number * (3 + 3 * bins)
+
+
+def taken(row: Tensor, number: int, bins: int) -> Calibration:
+    """The sums out of their row."""
+    parts = row.split([number] * 3 + [number * bins] * 3)
+    return Calibration(*parts[:3], *(part.view(number, bins) for part in parts[3:]))

@@ -1,0 +1,306 @@
+"""Counting scores by bins, apart for samples whose answer is yes and for those whose answer is no.
+
+Every task is asked as yes-or-no questions: one of a binary problem, one for each label, one class against the rest for
+each class. What a threshold would decide is then a sum over bins, for every threshold at once.
+
+Totals, for K questions and B bins: no × B and yes × B for each question, elements that are valid, ignored, all, those
+that no bfloat16 holds, [batches guessed to be probabilities, logits,] updates; the first as reals where weighted, and
+behind them, where declared, the sums of ``probabilities``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from lightning_evalkit.counts import probabilities
+from lightning_evalkit.counts.arrays import BLOCK, Array, array_of, equal_to, within, within_unit, without_nan
+from lightning_evalkit.counts.bins import Bins, bins_of
+from lightning_evalkit.counts.counter import Ledger, Totals, TwoWays
+from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.decisions import unweighable
+from lightning_evalkit.counts.histogram import histogram, weighted_histogram
+from lightning_evalkit.errors import InputError
+from lightning_evalkit.inputs import Multiclass, Multilabel
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.inputs import Declaration
+
+
+@dataclass(frozen=True)
+class ScoreCounts:
+    """How many samples, or how much weight, have a score in each bin, from the lowest to the highest.
+
+    ``yes`` and ``no`` are of shape (questions, bins). A bin that is ``alone`` holds one value, so scores in it are
+    equal; of others only the bin is known. ``lowest`` is the smallest score of each bin, as a probability.
+    """
+
+    yes: Tensor
+    no: Tensor
+    alone: Tensor
+    lowest: Tensor
+    given: bool = False
+    """Whether the bins lie between thresholds that a user gave."""
+
+
+class ScoreCounter(TwoWays):
+    """Counts the scores of a declaration; see ``Counter`` for what the methods promise."""
+
+    task: Any
+    by_rows = False
+
+    def __init__(self, task: Declaration) -> None:
+        assert task.scores is not None  # declared with curves
+        self.task, self.kind = task, task.scores.kind
+        self.many, self.labels = isinstance(task, Multiclass), isinstance(task, Multilabel)
+        self.questions = (
+            task.classes if isinstance(task, Multiclass) else task.num_labels if isinstance(task, Multilabel) else 1
+        )
+        self.judged = 1 if self.many else self.questions
+        self.guesses = task.inputs == "auto"
+        # Guessed scores are kept as probabilities; the classes of logits are asked for their log-odds.
+        self.reading = "logits" if task.inputs == "logits" else "probabilities"
+        self.bins: Bins = bins_of(task.scores, self.reading)
+        self.cells = 2 * self.questions * self.bins.number
+        self.width = (0 if task.weighted else self.cells) + 4 + 2 * self.guesses + 1
+        self.sums = probabilities.width(self.judged, task.scores.calibration_bins) if task.scores.sums else 0
+        self.real_width = (self.cells if task.weighted else 0) + self.sums
+        self.plain = not task.weighted
+
+    # ---- at once
+
+    def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
+        probable = self.task.inputs != "logits" and within_unit(array_of(preds))
+        rows = max(BLOCK // self.questions, 1)
+        blocks = [(preds, target)] if len(preds) <= rows else zip(preds.split(rows), target.split(rows), strict=True)
+        integers, reals = np.zeros(self.width, dtype=np.int64), torch.zeros(self.sums, dtype=torch.float64)
+        for scores, truth in blocks:
+            if not self._block(scores, truth, probable, integers, reals):
+                raise InputError(self.task.complaint(preds, target, None))
+        if self.guesses and preds.numel():
+            integers[-3 if probable else -2] = 1
+        integers[-1] = 1
+        return Totals(torch.from_numpy(integers), reals if self.sums else None)
+
+    def _block(self, preds: Tensor, target: Tensor, probable: bool, integers: Array, reals: Tensor) -> bool:
+        """Add one block; whether all its values are what was declared."""
+        scores, truth = array_of(preds), array_of(target)
+        if self.many:
+            scores, truth = np.moveaxis(scores, 1, -1).reshape(-1, self.questions), truth.ravel()
+        elements = scores.size
+        if self.task.ignored:
+            used = ~np.logical_or.reduce([equal_to(truth, index) for index in self.task.ignored])
+            scores, truth = scores[used], truth[used]
+            if self.labels:
+                return self._count(scores, truth, probable, np.nonzero(used)[1], elements, integers, reals)
+        questions = np.arange(self.questions) if scores.ndim > 1 else 0
+        return self._count(scores, truth, probable, questions, elements, integers, reals)
+
+    def _count(
+        self,
+        scores: Array,
+        truth: Array,
+        probable: bool,
+        questions: Any,
+        elements: int,
+        integers: Array,
+        reals: Tensor,
+    ) -> bool:
+        check = without_nan if self.reading == "logits" or (self.guesses and not probable) else within_unit
+        if not check(scores) or not within(truth, self.questions if self.many else 2) or not _whole(truth):
+            return False
+        given = torch.from_numpy(np.ascontiguousarray(scores))
+        values = self._as_binned(given, probable).numpy()
+        if self.sums:
+            answers = torch.from_numpy(truth.astype(np.int64))
+            where = torch.from_numpy(np.broadcast_to(0 if self.many else questions, truth.shape).astype(np.int64))
+            reals += self._judged(given, answers, where, probable, None, None)
+        if self.many:
+            truth = truth[:, None] == questions
+        codes = self.bins.at_once(values) + (questions * 2 + truth.astype(np.int32)) * self.bins.number
+        integers[: self.cells] += np.bincount(codes.ravel(), minlength=self.cells)
+        tail = integers[self.cells :]
+        tail[:3] += scores.size, elements - scores.size, elements
+        if self.kind == "bfloat16":
+            tail[3] += np.count_nonzero(values.astype(np.float32).view(np.int32) & 0xFFFF)
+        return True
+
+    def _as_binned(self, scores: Tensor, probable: Any) -> Tensor:
+        """Scores in the reading of the bins: log-odds of classes, probabilities of guessed logits."""
+        if self.many and self.reading == "logits":
+            return class_log_odds(scores)
+        if not self.guesses or probable is True:
+            return scores
+        squashed = scores.double().softmax(1) if self.many else scores.double().sigmoid()
+        return squashed if probable is False else torch.where(probable, scores.double(), squashed)
+
+    def _judged(
+        self,
+        scores: Tensor,
+        truth: Tensor,
+        questions: Tensor,
+        probable: Any,
+        weight: Tensor | None,
+        used: Tensor | None,
+    ) -> Tensor:
+        """Sums over probabilities; what was guessed is judged as a probability."""
+        if self.many:
+            values = scores if self.reading == "logits" else self._as_binned(scores, probable)
+            judged = probabilities.judged_classes(values, truth, self.reading)
+            questions = torch.zeros_like(truth)
+        else:
+            judged = probabilities.judged_answers(self._as_binned(scores, probable), truth, self.reading)
+        bins = self.task.scores.calibration_bins
+        return probabilities.summed(judged, questions, self.judged, bins, weight, used)
+
+    # ---- deferred
+
+    def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
+        preds, truth, ignored = self._arranged(preds, target)
+        used, probable, weight = self._used(preds, truth, ignored, weight)
+        questions, answers = torch.arange(self.questions, device=preds.device), self._answers(preds, truth)
+        values = self._as_binned(preds, probable)
+        codes = self.bins.deferred(values) + (questions * 2 + answers) * self.bins.number
+        codes = torch.where(used, codes, self.cells)
+        sums = (used, ignored.expand_as(used), torch.ones_like(used), self._rounded(values) & used)
+        ledger = torch.stack([each.sum() for each in sums])
+        if self.guesses:
+            ledger = torch.cat((ledger, self._guess(probable, preds)))
+        ledger = torch.constant_pad_nd(ledger, (0, 1), 1)
+        reals = []
+        if weight is None:
+            ledger = torch.cat((histogram(codes, self.cells + 1).narrow(0, 0, self.cells), ledger))
+        else:
+            spread = torch.where(used, weight.expand(codes.shape), 0.0)
+            reals.append(weighted_histogram(codes, spread, self.cells + 1).narrow(0, 0, self.cells))
+        if self.sums:
+            reals.append(self._judged_deferred(preds, truth, questions, probable, weight, used))
+        return Totals(ledger, torch.cat(reals) if reals else None)
+
+    def _judged_deferred(
+        self, preds: Tensor, truth: Tensor, questions: Tensor, probable: Any, weight: Tensor | None, used: Tensor
+    ) -> Tensor:
+        """What is not used is judged as if it were the first class, and weighs nothing."""
+        if not self.many:
+            return self._judged(preds, truth == 1, questions.expand(preds.shape), probable, weight, used)
+        classes, used = truth.squeeze(-1).clamp(0, self.questions - 1), used.select(-1, 0)
+        weight = None if weight is None else weight.squeeze(-1)
+        return self._judged(preds, classes, questions, probable, weight, used)
+
+    def _arranged(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores (M, K), truth (M, 1) or (M, K), and which targets are ignored."""
+        if self.many:
+            preds, target = preds.movedim(1, -1).flatten(0, -2), target.flatten()
+        elif not self.labels:
+            preds = preds.unsqueeze(1)
+        target = target.unsqueeze(-1) if target.ndim < preds.ndim else target
+        ignored = torch.zeros_like(target, dtype=torch.bool)
+        for index in self.task.ignored:
+            ignored = ignored | (target == index)
+        return preds, target.long(), ignored
+
+    def _used(
+        self, preds: Tensor, truth: Tensor, ignored: Tensor, weight: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Which elements are what was declared and not ignored, the guess, and the weights as reals."""
+        good, probable = self._good(preds)
+        good = good & (truth >= 0) & (truth < (self.questions if self.many else 2))
+        if weight is not None:
+            weight = weight.to(real_dtype(weight.device)).reshape(truth.shape)
+            good = good & unweighable(weight).logical_not()
+        return good & ignored.logical_not(), probable, weight
+
+    def _answers(self, preds: Tensor, truth: Tensor) -> Tensor:
+        """Yes or no to each question, as numbers."""
+        if not self.many:
+            return truth
+        return (truth == torch.arange(self.questions, device=preds.device)).long()
+
+    def _good(self, preds: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Which scores are what was declared (all of a sample, for classes), and the guess, if any."""
+        probable = (preds.clamp(0, 1) == preds).all() if self.guesses else None
+        good = preds.clamp(0, 1) == preds if self.task.inputs == "probabilities" else preds == preds
+        return good.all(-1, keepdim=True).expand_as(good) if self.many else good, probable
+
+    def _guess(self, probable: Tensor | None, preds: Tensor) -> Tensor:
+        assert probable is not None  # guessed
+        if not preds.numel():
+            return torch.zeros(2, dtype=torch.int64, device=preds.device)
+        return torch.stack((probable, probable.logical_not())).long()
+
+    def _rounded(self, values: Tensor) -> Tensor:
+        """Which scores are no bfloat16 numbers, where that matters."""
+        if self.kind != "bfloat16" or values.dtype == torch.bfloat16:
+            return torch.zeros_like(values, dtype=torch.bool)
+        return (values.float().view(torch.int32) & 0xFFFF) != 0
+
+    # ---- reading
+
+    def scores(self, totals: Totals) -> ScoreCounts:
+        """The histograms."""
+        kept = totals.reals if self.task.weighted and totals.reals is not None else totals.integers
+        no, yes = kept.narrow(0, 0, self.cells).view(self.questions, 2, self.bins.number).unbind(1)
+        alone = self.bins.alone()
+        if self.kind == "bfloat16" and int(self._ledger(totals)[3]):
+            alone = torch.zeros_like(alone)
+        return ScoreCounts(yes, no, alone.to(yes.device), self.bins.lowest().to(yes.device), self.kind == "cuts")
+
+    def tables(self, totals: Totals) -> list[ScoreCounts]:
+        """All questions in one table."""
+        return [self.scores(totals)]
+
+    def calibration(self, totals: Totals) -> probabilities.Calibration:
+        """The sums over probabilities."""
+        assert totals.reals is not None  # declared
+        row = totals.reals.narrow(0, self.real_width - self.sums, self.sums)
+        return probabilities.taken(row, self.judged, self.task.scores.calibration_bins)
+
+    def _ledger(self, totals: Totals) -> list[int]:
+        start = 0 if self.task.weighted else self.cells
+        numbers: list[int] = totals.integers.narrow(0, start, self.width - start).tolist()
+        return numbers
+
+    def ledger(self, totals: Totals) -> Ledger:
+        """The bookkeeping, in samples."""
+        valid, ignored, elements, _, *guesses, updates = self._ledger(totals)
+        per_sample = self.questions if self.many else 1
+        return Ledger(
+            updates=updates,
+            ignored=ignored // per_sample,
+            invalid=(elements - ignored - valid) // per_sample,
+            guessed_logits=guesses[1] if guesses else 0,
+            guessed_probabilities=guesses[0] if guesses else 0,
+        )
+
+    def counts(self, totals: Totals) -> Any:
+        """Refused: there is no threshold to count at."""
+        raise InputError("a curve has no counts without a threshold: ask for them at one.")
+
+
+def questions_of(task: Declaration) -> int:
+    """How many yes-or-no questions a task asks about each sample."""
+    if isinstance(task, Multiclass):
+        return task.classes
+    return task.num_labels if isinstance(task, Multilabel) else 1
+
+
+def class_log_odds(logits: Tensor) -> Tensor:
+    """ln(p / (1 - p)) of every class's softmax p, also where p is too near to 1 to be told from it.
+
+    Of the likeliest class 1 - p is summed over the others; for the rest p is at most one half and nothing cancels.
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    best, place = logits.max(-1, keepdim=True)
+    others = logits.scatter(-1, place, -torch.inf).logsumexp(-1, keepdim=True)
+    log_p = logits - torch.logaddexp(best, others)
+    odds = log_p - torch.log1p(-log_p.exp().clamp(max=0.5))
+    return odds.scatter(-1, place, best - others)
+
+
+def _whole(truth: Array) -> bool:
+    return truth.dtype.kind in "biu" or bool((truth == truth.astype(np.int64)).all())

@@ -1,0 +1,141 @@
+"""What an evaluation with ``curves=True`` can say beyond its numbers: curves, thresholds, reliability, bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lightning_evalkit.counts import JoinedCounter, ScoreCounter
+from lightning_evalkit.errors import DeclarationError, InputError, nearest
+from lightning_evalkit.inputs import Scores, scores_of
+from lightning_evalkit.statistics import SCORED, curves
+from lightning_evalkit.statistics.thresholds import Choice, best_threshold, counts_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Counts, ScoreCounts
+    from lightning_evalkit.state import Tally
+    from lightning_evalkit.statistics.curves import Bounded
+
+RANKED = ("auroc", "average_precision")
+JUDGED = ("brier", "log_loss", "calibration_error")
+CHOSEN = ("best_f1", "best_f1_threshold")
+
+
+class Curve(NamedTuple):
+    """Two rates at falling thresholds: scores from the threshold up are positive."""
+
+    x: Tensor
+    y: Tensor
+    thresholds: Tensor
+
+
+class Reliability(NamedTuple):
+    """What was predicted and what happened, by bin of confidence; NaN where a bin is empty."""
+
+    confidence: Tensor
+    accuracy: Tensor
+    samples: Tensor
+
+
+def declared_scores(curves: bool, resolution: int | str | None, questions: int) -> Scores | None:
+    """How scores are kept: bins that follow the logit, their number by default as many as fit 64 MB."""
+    if not curves:
+        return None
+    kept = scores_of("fine", questions, sums=True)
+    if resolution is None:
+        return kept
+    if resolution == "bfloat16":
+        return scores_of("bfloat16", questions, sums=True)
+    if isinstance(resolution, bool) or not isinstance(resolution, int) or resolution < 8:
+        raise DeclarationError(
+            f"expected resolution to be a number of bins from 8 on, 'bfloat16' or None, got {resolution!r}."
+        )
+    return Scores("fine", resolution, sums=True)
+
+
+def joined(counter: Any) -> Any:
+    """The counter, with the scores of its declaration where those are kept."""
+    return counter if counter.task.scores is None else JoinedCounter(counter, ScoreCounter(counter.task))
+
+
+def with_curves(names: list[str], curves: bool, added: Sequence[str]) -> list[str]:
+    """The statistics to report, and those of scores with them unless some were chosen."""
+    chosen = [name for name in names if name.partition("/")[0] in SCORED]
+    if chosen and not curves:
+        raise DeclarationError(f"{chosen[0]!r} needs the scores: declare curves=True.")
+    return names if chosen or not curves else [*names, *added]
+
+
+class Curves:
+    """Curves of an evaluation; of several classes or labels, of the one that is named."""
+
+    tally: Tally
+
+    def questions(self) -> Sequence[str]:
+        """The names of classes or labels; one empty name for a binary problem."""
+        return ("",)
+
+    def _scores(self) -> ScoreCounts:
+        counter: Any = self.tally.counter
+        if counter.task.scores is None:
+            raise DeclarationError("the scores were not kept: construct the evaluation with curves=True.")
+        scores: ScoreCounts = counter.scores(self.tally.compute())
+        return scores
+
+    def _place(self, name: str | None) -> int:
+        names = self.questions()
+        if name is None and len(names) == 1:
+            return 0
+        if name is None or name not in names:
+            raise InputError(f"expected the name of a class or label, got {name!r}: {nearest(str(name), names)}")
+        return list(names).index(name)
+
+    def roc(self, name: str | None = None) -> Curve:
+        """False-positive rate, true-positive rate (recall), thresholds."""
+        points, place = curves.reached(self._scores()), self._place(name)
+        fpr, tpr = curves.rates(points)
+        return Curve(fpr[place], tpr[place], points.thresholds)
+
+    def precision_recall_curve(self, name: str | None = None) -> Curve:
+        """Recall, precision, thresholds."""
+        points, place = curves.reached(self._scores()), self._place(name)
+        precision, recall = curves.precisions(points)
+        return Curve(recall[place], precision[place], points.thresholds)
+
+    def bounds(self, statistic: str = "auroc", name: str | None = None) -> Bounded:
+        """Low, value and high of ``auroc`` or ``average_precision``: the exact value lies between for certain."""
+        if statistic not in RANKED:
+            raise InputError(f"expected 'auroc' or 'average_precision', got {statistic!r}.")
+        found: Bounded = getattr(curves, statistic)(self._scores())
+        return type(found)(*(part[self._place(name)] for part in found))
+
+    def reliability(self, name: str | None = None) -> Reliability:
+        """Mean confidence, share of hits and number of samples of each calibration bin.
+
+        Of several classes the confidence is that of the predicted one; labels have one diagram each.
+        """
+        self._scores()
+        counter: Any = self.tally.counter
+        sums = counter.calibration(self.tally.compute())
+        place = self._place(name) if len(sums.weights) > 1 else 0
+        weights = sums.bin_weights[place]
+        return Reliability(sums.confidences[place] / weights, sums.hits[place] / weights, weights)
+
+    def best_threshold(
+        self,
+        criterion: str = "f1",
+        costs: Mapping[str, float] | None = None,
+        at_least: Mapping[str, float] | None = None,
+    ) -> Any:
+        """The threshold at which a statistic is best, or errors cost least; one for each class or label by its name."""
+        choice: Choice = best_threshold(self._scores(), criterion, costs, at_least)
+        found = dict(zip(self.questions(), choice.threshold.tolist(), strict=True))
+        return found[""] if list(found) == [""] else found
+
+    def at_threshold(self, threshold: float) -> Counts:
+        """The counts if scores from the threshold up are positive; one for each class or label."""
+        counts = counts_at(self._scores(), threshold)
+        return counts.at(0) if len(self.questions()) == 1 else counts

@@ -1,0 +1,82 @@
+"""How scores are kept beside counts: in bins of fixed number, or each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from lightning_evalkit.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Thresholds = int | Sequence[float] | torch.Tensor | None | Literal["fine", "bfloat16"]
+
+MOST_BINS = 65_536
+LARGEST_STATE = 64 * 2**20
+"""Bytes: with many classes or labels each gets fewer bins, so that all histograms together stay below."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """``fine`` bins that follow the logit; ``bfloat16`` bins, one per value; bins between ``cuts``; or ``exact``."""
+
+    kind: Literal["fine", "bfloat16", "cuts", "exact"] = "fine"
+    number: int = MOST_BINS
+    cuts: tuple[float, ...] = ()
+    sums: bool = False
+    """Whether Brier score, log loss and calibration are kept too, which no histogram of scores contains."""
+    calibration_bins: int = 15
+
+    @property
+    def bins(self) -> int:
+        """How many bins there are."""
+        return len(self.cuts) + 1 if self.kind == "cuts" else self.number
+
+
+def scores_of(thresholds: Thresholds, questions: int = 1, **options: Any) -> Scores:
+    """What a user's ``thresholds`` ask for: as in torchmetrics, or one of the two kinds of fine bins.
+
+    An integer is that many thresholds from 0 to 1, None keeps every score.
+
+    >>> scores_of(3).cuts
+    (0.0, 0.5, 1.0)
+    """
+    if thresholds is None:
+        return Scores("exact", 0, **options)
+    if isinstance(thresholds, str):
+        return _named(thresholds, questions, options)
+    if isinstance(thresholds, int) and not isinstance(thresholds, bool):
+        if thresholds < 2:
+            raise DeclarationError(f"expected at least 2 thresholds, got {thresholds}.")
+        return Scores("cuts", cuts=tuple(torch.linspace(0, 1, thresholds).tolist()), **options)
+    cuts = _numbers(thresholds)
+    if not cuts or any(not 0 <= cut <= 1 for cut in cuts) or any(a > b for a, b in pairwise(cuts)):
+        raise DeclarationError(f"expected thresholds to rise from 0 to 1, got {thresholds!r}.")
+    return Scores("cuts", cuts=cuts, **options)
+
+
+def _named(name: str, questions: int, options: dict[str, Any]) -> Scores:
+    if name == "bfloat16":
+        return Scores("bfloat16", MOST_BINS, **options)
+    if name != "fine":
+        raise DeclarationError(
+            "expected thresholds to be a number of them, a list, None for exact curves, 'fine' or 'bfloat16', "
+            f"got {name!r}."
+        )
+    fitting = LARGEST_STATE // (16 * questions)  # two counts of eight bytes each
+    return Scores("fine", min(MOST_BINS, 2 ** (fitting.bit_length() - 1)), **options)
+
+
+def _numbers(thresholds: Any) -> tuple[float, ...]:
+    try:
+        return tuple(
+            float(cut) for cut in (thresholds.tolist() if isinstance(thresholds, torch.Tensor) else thresholds)
+        )
+    except (TypeError, ValueError):
+        raise DeclarationError(
+            f"expected thresholds to be a number of them, a list or a tensor of one dimension, got {thresholds!r}."
+        ) from None

@@ -1,0 +1,174 @@
+"""Scores by bins into curves and what is read from them; every question (class, label) is a row.
+
+A threshold at the lower edge of a bin decides yes for all bins from there up, so counts at every threshold are sums
+from the top. What happens inside a bin is not known unless all its scores are equal: areas come with the certain bounds
+that follow from that (AUROC: all undecided pairs lost or won; average precision: positives last or first in a bin).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from lightning_evalkit.counts import Counts
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.counts import ScoreCounts
+
+
+class Bounded(NamedTuple):
+    """A value, and the interval in which the value of the scores themselves lies for certain."""
+
+    low: Tensor
+    value: Tensor
+    high: Tensor
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Counts at falling thresholds, the first above all scores: (questions, points)."""
+
+    tp: Tensor
+    fp: Tensor
+    thresholds: Tensor
+
+    @property
+    def counts(self) -> Counts:
+        """The tables of all thresholds."""
+        positives, negatives = self.tp.narrow(-1, -1, 1), self.fp.narrow(-1, -1, 1)
+        return Counts(tp=self.tp, fp=self.fp, fn=positives - self.tp, tn=negatives - self.fp)
+
+
+def reached(scores: ScoreCounts) -> Reached:
+    """Counts at the lower edge of every bin that holds something, and above all of them."""
+    filled = ((scores.yes + scores.no) != 0).any(0)
+    tp, fp = (_from_top(part[:, filled]) for part in (scores.yes, scores.no))
+    start = tp.new_zeros(len(tp), 1)
+    edges = scores.lowest[filled].flip(0)
+    return Reached(
+        torch.cat((start, tp), 1), torch.cat((start, fp), 1), torch.cat((edges.new_full((1,), torch.inf), edges))
+    )
+
+
+def at_given(scores: ScoreCounts) -> Reached:
+    """Counts at the thresholds that a user gave, falling, and nothing else."""
+    tp, fp = (_from_top(part)[:, :-1] for part in (scores.yes, scores.no))
+    return Reached(tp, fp, scores.lowest[1:].flip(0))
+
+
+def _from_top(parts: Tensor) -> Tensor:
+    return parts.flip(-1).cumsum(-1)
+
+
+# ---- areas
+
+
+def auroc(scores: ScoreCounts, max_fpr: float | None = None) -> Bounded:
+    """The probability that a positive sample has a higher score than a negative one, equal ones counted half."""
+    if max_fpr is not None and max_fpr < 1:
+        return _partial_auroc(scores, max_fpr)
+    yes, no = scores.yes.double(), scores.no.double()
+    pairs = yes.sum(-1) * no.sum(-1)
+    above = _from_top(yes).flip(-1) - yes
+    won, open_pairs = (above * no).sum(-1), yes * no
+    tied, unknown = (open_pairs * scores.alone).sum(-1) / 2, (open_pairs * ~scores.alone).sum(-1)
+    low = won + tied
+    return Bounded(low / pairs, (low + unknown / 2) / pairs, (low + unknown) / pairs)
+
+
+def _partial_auroc(scores: ScoreCounts, max_fpr: float) -> Bounded:
+    """The area up to a false-positive rate, rescaled so that chance is one half (McClish)."""
+    ends = [_rescaled(_area_up_to(*rates, max_fpr), max_fpr) for rates in _extreme_rates(scores)]
+    low, value, high = ends
+    return Bounded(low, value, high)
+
+
+def _extreme_rates(scores: ScoreCounts) -> list[tuple[Tensor, Tensor]]:
+    """ROC polygons with the negatives of an undecided bin first, together with, and after its positives."""
+    yes, no = scores.yes.double().flip(-1), scores.no.double().flip(-1)
+    undecided = ~scores.alone.flip(0)
+    polygons = []
+    for first_no, first_yes in ((no * undecided, yes * 0), (no * 0, yes * 0), (no * 0, yes * undecided)):
+        steps_no = torch.stack((first_no, no - first_no), -1).flatten(-2)
+        steps_yes = torch.stack((first_yes, yes - first_yes), -1).flatten(-2)
+        polygons.append((_rates(steps_no), _rates(steps_yes)))
+    return polygons
+
+
+def _rates(steps: Tensor) -> Tensor:
+    rates = steps.cumsum(-1) / steps.sum(-1, keepdim=True)
+    return torch.cat((torch.zeros_like(rates[..., :1]), rates), -1)
+
+
+def _area_up_to(fpr: Tensor, tpr: Tensor, most: float) -> Tensor:
+    """The area under a polygon left of a false-positive rate."""
+    left, right, low, high = fpr[..., :-1], fpr[..., 1:], tpr[..., :-1], tpr[..., 1:]
+    width = (right.clamp(max=most) - left.clamp(max=most)).clamp(min=0)
+    share = torch.where(right > left, width / (right - left), 0)
+    return (width * (low + (high - low) * share / 2)).sum(-1)
+
+
+def _rescaled(area: Tensor, most: float) -> Tensor:
+    chance = most**2 / 2
+    return 0.5 * (1 + (area - chance) / (most - chance))
+
+
+def average_precision(scores: ScoreCounts) -> Bounded:
+    """The mean over positive samples of the precision at the threshold that just reaches them."""
+    yes, no = scores.yes.double().flip(-1), scores.no.double().flip(-1)
+    tp, fp = yes.cumsum(-1), no.cumsum(-1)
+    together = _weighted_sum(yes, tp, tp + fp)
+    alone = scores.alone.flip(0)
+    first = torch.where(alone, together, _weighted_sum(yes, tp, tp + fp - no))
+    last = torch.where(alone, together, _one_by_one(yes, tp - yes, fp))
+    positives = yes.sum(-1)
+    return Bounded(*(part.sum(-1) / positives for part in (last, together, first)))
+
+
+def _weighted_sum(weight: Tensor, part: Tensor, whole: Tensor) -> Tensor:
+    return torch.where(weight > 0, weight * part / whole, 0)
+
+
+def _one_by_one(yes: Tensor, before: Tensor, fp: Tensor) -> Tensor:
+    """Σ (t + k) / (t + k + f) over k = 1 ... n, by Σ f / (t + k + f), a difference of digammas; weights as if whole."""
+    total = before + fp
+    lost = torch.where(fp > 0, fp * (torch.digamma(total + yes + 1) - torch.digamma(total + 1)), 0)
+    return torch.where(yes > 0, yes - lost, 0)
+
+
+# ---- single points
+
+
+def eer(scores: ScoreCounts) -> Tensor:
+    """The equal error rate: where the false-positive and the false-negative rate are nearest, their mean."""
+    fpr, tpr = rates(reached(scores))
+    place = (1 - tpr - fpr).abs().argmin(-1, keepdim=True)
+    return ((fpr + 1 - tpr) / 2).gather(-1, place).squeeze(-1)
+
+
+def kolmogorov_smirnov(scores: ScoreCounts) -> Tensor:
+    """The largest distance between the score distributions of both classes."""
+    fpr, tpr = rates(reached(scores))
+    return (tpr - fpr).amax(-1)
+
+
+def gini(scores: ScoreCounts) -> Tensor:
+    """2 AUROC - 1."""
+    return 2 * auroc(scores).value - 1
+
+
+def rates(points: Reached) -> tuple[Tensor, Tensor]:
+    """False-positive and true-positive rate of every point; NaN without a class."""
+    counts = points.counts
+    return points.fp.double() / counts.negatives, points.tp.double() / counts.positives
+
+
+def precisions(points: Reached) -> tuple[Tensor, Tensor]:
+    """Precision and recall of every point; the precision is 1 where nothing is predicted positive."""
+    predicted = (points.tp + points.fp).double()
+    precision = torch.where(predicted > 0, points.tp / predicted, 1.0)
+    return precision, points.tp.double() / points.counts.positives

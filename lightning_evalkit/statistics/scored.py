@@ -1,0 +1,106 @@
+"""The statistics that need scores or probabilities: a table like that of the statistics of counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from lightning_evalkit.registry import Registry
+from lightning_evalkit.statistics import curves
+from lightning_evalkit.statistics.thresholds import best_threshold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Calibration, ScoreCounts
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A number for each question, from its ``scores`` or its ``calibration`` sums."""
+
+    name: str
+    needs: Literal["scores", "calibration"]
+    compute: Callable[[Any], Tensor]
+    formula: str
+    bounds: tuple[float, float]
+    higher_is_better: bool | None
+
+
+SCORED: Registry[Scored] = Registry("statistic of scores")
+
+
+def scored(
+    needs: Literal["scores", "calibration"], bounds: tuple[float, float] = (0.0, 1.0), better: bool | None = True
+) -> Callable[[Callable[[Any], Tensor]], Callable[[Any], Tensor]]:
+    """Add a function to the table under its name; its docstring ends with the formula."""
+
+    def added(function: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
+        name = function.__name__
+        formula = (function.__doc__ or "").strip().rstrip(".")
+        SCORED.add(name, Scored(name, needs, function, formula, bounds, better))
+        return function
+
+    return added
+
+
+@scored("scores")
+def auroc(scores: ScoreCounts) -> Tensor:
+    """P(score of a positive > score of a negative) + ½ P(equal)."""
+    return curves.auroc(scores).value
+
+
+@scored("scores")
+def average_precision(scores: ScoreCounts) -> Tensor:
+    """Σ (recall gained) · precision over falling thresholds."""
+    return curves.average_precision(scores).value
+
+
+@scored("scores", better=False)
+def eer(scores: ScoreCounts) -> Tensor:
+    """The rate at which false positives and false negatives are equally frequent in their classes."""
+    return curves.eer(scores)
+
+
+@scored("scores")
+def kolmogorov_smirnov(scores: ScoreCounts) -> Tensor:
+    """max (recall + specificity - 1) over thresholds."""
+    return curves.kolmogorov_smirnov(scores)
+
+
+@scored("scores", bounds=(-1.0, 1.0))
+def gini(scores: ScoreCounts) -> Tensor:
+    """2 AUROC - 1."""
+    return curves.gini(scores)
+
+
+@scored("scores")
+def best_f1(scores: ScoreCounts) -> Tensor:
+    """max F1 over thresholds."""
+    return best_threshold(scores, "f1").value
+
+
+@scored("scores", better=None)
+def best_f1_threshold(scores: ScoreCounts) -> Tensor:
+    """The threshold where F1 is highest."""
+    return best_threshold(scores, "f1").threshold
+
+
+@scored("calibration", bounds=(0.0, 2.0), better=False)
+def brier(sums: Calibration) -> Tensor:
+    """Mean squared distance of the probabilities from what happened."""
+    return sums.squared_errors / sums.weights
+
+
+@scored("calibration", bounds=(0.0, float("inf")), better=False)
+def log_loss(sums: Calibration) -> Tensor:
+    """Mean of -ln(probability of what happened)."""
+    return sums.log_losses / sums.weights
+
+
+@scored("calibration", better=False)
+def calibration_error(sums: Calibration) -> Tensor:
+    """Σ over bins |mean confidence - share of hits| · share of samples."""
+    return (sums.confidences - sums.hits).abs().sum(-1) / sums.weights

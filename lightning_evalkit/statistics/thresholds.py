@@ -1,0 +1,77 @@
+"""Choosing a threshold: by a statistic of the table, by what errors cost, or by a bound that has to be kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from lightning_evalkit.errors import InputError
+from lightning_evalkit.statistics.curves import reached
+from lightning_evalkit.statistics.table import find
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Counts, ScoreCounts
+    from lightning_evalkit.statistics.curves import Reached
+
+
+class Choice(NamedTuple):
+    """The chosen threshold of every question, and what it reaches there; NaN where nothing does."""
+
+    threshold: Tensor
+    value: Tensor
+
+
+def best_threshold(
+    scores: ScoreCounts,
+    criterion: str = "f1",
+    costs: Mapping[str, float] | None = None,
+    at_least: Mapping[str, float] | None = None,
+) -> Choice:
+    """The threshold at which a statistic is best: the highest such one; scores from it up are positive.
+
+    ``costs`` (of "fp", "fn", and if wanted "tp", "tn") chooses the smallest mean cost instead. ``at_least`` keeps to
+    thresholds where other statistics reach a bound: ``best_threshold(..., "precision", at_least={"recall": 0.9})``.
+    Without both classes there is none.
+    """
+    points = reached(scores)
+    values = _values(points.counts, criterion) if costs is None else -_mean_cost(points.counts, costs)
+    for name, bound in (at_least or {}).items():
+        values = torch.where(_values(points.counts, name) >= bound, values, -torch.inf)
+    values = values.nan_to_num(nan=-torch.inf)
+    best, place = values.max(-1)  # the first of equal ones has the highest threshold
+    threshold = points.thresholds.expand_as(values).gather(-1, place.unsqueeze(-1)).squeeze(-1)
+    one_class = (points.counts.positives == 0) | (points.counts.negatives == 0)
+    impossible = (best == -torch.inf) | one_class.select(-1, 0)
+    value = (best if costs is None else -best).masked_fill(impossible, torch.nan)
+    return Choice(threshold.masked_fill(impossible, torch.nan), value)
+
+
+def counts_at(scores: ScoreCounts, threshold: float) -> Counts:
+    """The counts of every question if scores from the threshold up are positive, to the width of a bin."""
+    if not 0 <= threshold <= 1:
+        raise InputError(f"expected a threshold in [0, 1], got {threshold}.")
+    points: Reached = reached(scores)
+    place = int((points.thresholds >= threshold).sum()) - 1
+    return points.counts.at(place)
+
+
+def _values(counts: Counts, name: str) -> Tensor:
+    """The statistic in the direction in which more is better."""
+    statistic = find(name)
+    value = statistic(counts.real()).value()
+    return -value if statistic.higher_is_better is False else value
+
+
+def _mean_cost(counts: Counts, costs: Mapping[str, float]) -> Tensor:
+    unknown = sorted(set(costs) - {"tp", "fp", "fn", "tn"})
+    if unknown or not costs:
+        raise InputError(f"expected costs of 'fp', 'fn', 'tp' or 'tn', got {unknown[0] if unknown else 'none'!r}.")
+    real = counts.real()
+    parts = [cost * getattr(real, cell) for cell, cost in costs.items()]
+    mean: Tensor = torch.stack(parts).sum(0) / real.total
+    return mean
