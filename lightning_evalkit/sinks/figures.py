@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.sinks.files import replaced
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
@@ -111,13 +112,8 @@ def pixels(figure: Figure) -> NDArray[np.uint8]:
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a PNG, whole or not at all."""
-    path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")  # in the same folder: a rename cannot stop half-way
-    try:
+    with replaced(Path(path)) as unfinished:
         figure.savefig(unfinished, format="png")
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 # ---- cells

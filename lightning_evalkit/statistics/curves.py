@@ -82,7 +82,7 @@ def auroc(scores: ScoreCounts, max_fpr: float | None = None) -> Bounded:
 
 def _partial_auroc(scores: ScoreCounts, max_fpr: float) -> Bounded:
     """The area up to a false-positive rate, rescaled so that chance is one half (McClish)."""
-    ends = [_rescaled(_area_up_to(*rates, max_fpr), max_fpr) for rates in _extreme_rates(scores)]
+    ends = [rescaled(area_up_to(*rates, max_fpr), max_fpr) for rates in _extreme_rates(scores)]
     low, value, high = ends
     return Bounded(low, value, high)
 
@@ -104,7 +104,7 @@ def _rates(steps: Tensor) -> Tensor:
     return torch.cat((torch.zeros_like(rates[..., :1]), rates), -1)
 
 
-def _area_up_to(fpr: Tensor, tpr: Tensor, most: float) -> Tensor:
+def area_up_to(fpr: Tensor, tpr: Tensor, most: float) -> Tensor:
     """The area under a polygon left of a false-positive rate."""
     left, right, low, high = fpr[..., :-1], fpr[..., 1:], tpr[..., :-1], tpr[..., 1:]
     width = (right.clamp(max=most) - left.clamp(max=most)).clamp(min=0)
@@ -112,7 +112,8 @@ def _area_up_to(fpr: Tensor, tpr: Tensor, most: float) -> Tensor:
     return (width * (low + (high - low) * share / 2)).sum(-1)
 
 
-def _rescaled(area: Tensor, most: float) -> Tensor:
+def rescaled(area: Tensor, most: float) -> Tensor:
+    """So that chance is one half."""
     chance = most**2 / 2
     return 0.5 * (1 + (area - chance) / (most - chance))
 
@@ -145,8 +146,13 @@ def _one_by_one(yes: Tensor, before: Tensor, fp: Tensor) -> Tensor:
 
 def eer(scores: ScoreCounts) -> Tensor:
     """The equal error rate: where the false-positive and the false-negative rate are nearest, their mean."""
-    fpr, tpr = rates(reached(scores))
-    place = (1 - tpr - fpr).abs().argmin(-1, keepdim=True)
+    return nearest_rate(*rates(reached(scores)))
+
+
+def nearest_rate(fpr: Tensor, tpr: Tensor) -> Tensor:
+    """The mean of both error rates at the point where they are nearest; NaN where one of them is."""
+    gap = (1 - tpr - fpr).abs()
+    place = gap.nan_to_num(0.0).argmin(-1, keepdim=True)
     return ((fpr + 1 - tpr) / 2).gather(-1, place).squeeze(-1)
 
 

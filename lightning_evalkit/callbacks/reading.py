@@ -1,0 +1,64 @@
+"""What there is to show of an evaluation at the end of an epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.diagnosis import explain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from lightning_evalkit.evaluation.base import Evaluation
+
+HEADLINES = ("accuracy", "exact_match", "hamming_accuracy", "f1", "f1/micro", "f1/macro")
+"""The numbers that belong into one chart."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Plain values, which stay when the evaluation is reset."""
+
+    start: str
+    end: str
+    """What tags begin and end with."""
+    epoch: str
+    step: int
+    rows: Sequence[str]
+    matrix: Tensor | None
+    explanation: str | None
+
+    def tag(self, what: str) -> str:
+        """Where something of this evaluation is shown."""
+        return f"{self.start}{what}{self.end}"
+
+
+def headlines(evaluation: Evaluation) -> list[str]:
+    """The names of its accuracy and F1 as they are reported, at every threshold."""
+    names = [str(entry.name) for entry in evaluation.values()]
+    chosen = [name for name in names if name.partition("@")[0] in HEADLINES]
+    return [f"{evaluation.prefix or ''}{name}{evaluation.postfix or ''}" for name in chosen]
+
+
+def rows(evaluation: Any) -> Sequence[str]:
+    """What the rows of its confusion matrix are called: classes, labels, or thresholds where there are several."""
+    names: Sequence[str] | None = getattr(evaluation, "class_names", getattr(evaluation, "label_names", None))
+    return names or [f"threshold {cut:g}" for cut in _thresholds(evaluation)] or ("negative", "positive")
+
+
+def explanation(evaluation: Any) -> str:
+    """Why its accuracy and F1 are what they are, in Markdown."""
+    parts = [
+        f"#### threshold {cut:g}\n\n{explain(evaluation.counts.at(place)).markdown()}"
+        for place, cut in enumerate(_thresholds(evaluation))
+    ]
+    return "\n\n".join(parts) or str(evaluation.explain().markdown())
+
+
+def _thresholds(evaluation: Any) -> Sequence[float]:
+    """Of binary scores, where a list was declared."""
+    cuts = getattr(evaluation, "threshold", 0.5)
+    return () if isinstance(cuts, (int, float)) or hasattr(evaluation, "label_names") else cuts

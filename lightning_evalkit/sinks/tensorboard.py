@@ -1,0 +1,105 @@
+"""Images, texts, charts and hyperparameters into an event file: the one file that knows TensorBoard.
+
+Scalars are not written here: the logger of the training writes them, and charts and the HParams tab show those.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
+from tensorboard.plugins.hparams import api_pb2, metadata  # type: ignore[import-untyped]
+from tensorboard.plugins.hparams import plugin_data_pb2 as proto
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch.utils.tensorboard import SummaryWriter
+
+LONGEST = 250
+"""Texts of hyperparameters are cut after so many characters."""
+
+Plain = bool | int | float | str
+"""What TensorBoard keeps of a hyperparameter."""
+
+
+def add_image(writer: SummaryWriter, tag: str, pixels: NDArray[np.uint8], step: int) -> None:
+    """An image of shape (height, width, 3)."""
+    writer.add_image(tag, pixels, step, dataformats="HWC")
+
+
+def add_text(writer: SummaryWriter, tag: str, markdown: str, step: int) -> None:
+    """A text in Markdown."""
+    writer.add_text(tag, markdown, step)
+
+
+def add_charts(writer: SummaryWriter, category: str, charts: Mapping[str, Iterable[str]]) -> None:
+    """Charts by title, each of several scalar tags; the layout written last is the one that is shown."""
+    layout = {title: ["Multiline", list(map(_only, tags))] for title, tags in charts.items()}
+    writer.add_custom_scalars({category: layout})
+
+
+def _only(tag: str) -> str:
+    """TensorBoard takes a pattern that fits the beginning of tags."""
+    return f"{re.escape(tag)}$"
+
+
+# ---- hyperparameters
+
+
+def start_session(writer: SummaryWriter, hyperparameters: Mapping[str, Any]) -> None:
+    """The hyperparameters of a run, once.
+
+    No list of metrics goes with them: TensorBoard would take the list of one run for all, and so hide what others have.
+    Without one it offers the last value of every scalar of every run, and columns for the hyperparameters of all.
+    """
+    info = proto.SessionStartInfo(start_time_secs=time.time())
+    for name, value in flat(hyperparameters).items():
+        kind = "bool_value" if isinstance(value, bool) else "string_value" if isinstance(value, str) else "number_value"
+        setattr(info.hparams[name], kind, value)
+    _add(writer, metadata.SESSION_START_INFO_TAG, proto.HParamsPluginData(session_start_info=info))
+
+
+def end_session(writer: SummaryWriter, succeeded: bool) -> None:
+    """How the run ended, once."""
+    status = api_pb2.STATUS_SUCCESS if succeeded else api_pb2.STATUS_FAILURE
+    info = proto.SessionEndInfo(status=status, end_time_secs=time.time())
+    _add(writer, metadata.SESSION_END_INFO_TAG, proto.HParamsPluginData(session_end_info=info))
+
+
+def _add(writer: SummaryWriter, tag: str, data: proto.HParamsPluginData) -> None:
+    described = metadata.create_summary_metadata(data)
+    value = Summary.Value(tag=tag, metadata=described, tensor=metadata.NULL_TENSOR)
+    writer._get_file_writer().add_summary(Summary(value=[value]))  # as add_hparams does, which would open a second run
+
+
+def flat(hyperparameters: Mapping[str, Any]) -> dict[str, Plain]:
+    """Nested values by their path, as numbers, texts and truth values.
+
+    >>> flat({"lr": 0.1, "optimizer": {"name": "Adam", "betas": [0.9, 0.99], "decay": None}})
+    {'lr': 0.1, 'optimizer/name': 'Adam', 'optimizer/betas': '[0.9, 0.99]', 'optimizer/decay': 'None'}
+    """
+    return {name: _plain(value) for name, value in _leaves(hyperparameters, "")}
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    value = vars(value) if isinstance(value, Namespace) else value
+    if isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}/{name}" if path else str(name))
+    else:
+        yield path, value
+
+
+def _plain(value: Any) -> Plain:
+    if getattr(value, "ndim", None) == 0:  # of torch and NumPy
+        value = value.item()
+    if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+        return value  # what is not finite would not be shown as a number
+    text = str(getattr(value, "__qualname__", value))
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -1,0 +1,197 @@
+"""Curves and areas in torchmetrics' form: its order of points, its end points, its averages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lightning_evalkit.statistics import curves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Calibration, ScoreCounts
+
+Tables = list["ScoreCounts"]
+Three = tuple[Any, Any, Any]
+
+
+def micro(tables: Tables) -> Tables:
+    """All questions as one."""
+    if len(tables) == 1:
+        table = tables[0]
+        return [replace(table, yes=table.yes.sum(0, keepdim=True), no=table.no.sum(0, keepdim=True))]
+    values, places = torch.cat([table.lowest for table in tables]).unique(return_inverse=True)
+    yes, no = (torch.cat([getattr(table, name)[0] for table in tables]) for name in ("yes", "no"))
+    sums = [
+        torch.zeros(len(values), dtype=part.dtype, device=part.device).index_add_(0, places, part) for part in (yes, no)
+    ]
+    alone = torch.ones_like(values, dtype=torch.bool)
+    return [type(tables[0])(sums[0].unsqueeze(0), sums[1].unsqueeze(0), alone, values)]
+
+
+# ---- curves
+
+
+def roc(table: ScoreCounts) -> Three:
+    """False-positive rates, true-positive rates and falling thresholds, of shape (K, P) and (P,)."""
+    points = curves.at_given(table) if table.given else curves.reached(table)
+    fpr, tpr = curves.rates(points)
+    thresholds = points.thresholds if table.given else points.thresholds.clamp(max=1.0)
+    return fpr.float(), tpr.float(), thresholds.float()
+
+
+def precision_recall(table: ScoreCounts) -> Three:
+    """Precisions, recalls and rising thresholds; one point more than thresholds, at recall 0."""
+    if table.given:
+        points = curves.at_given(table)
+        precision, recall = _given_precision(points), curves.rates(points)[1]
+        end = torch.ones_like(precision[:, :1])
+        parts = [torch.cat((part.flip(-1), last), -1) for part, last in ((precision, end), (recall, 0 * end))]
+        return parts[0].float(), parts[1].float(), points.thresholds.flip(0).float()
+    points = curves.reached(table)
+    precision, recall = curves.precisions(points)
+    return precision.flip(-1).float(), recall.flip(-1).float(), points.thresholds[1:].flip(0).float()
+
+
+def _given_precision(points: curves.Reached) -> Tensor:
+    predicted = (points.tp + points.fp).double()
+    return torch.where(predicted > 0, points.tp / predicted, 0.0)
+
+
+def all_curves(tables: Tables, curve: Callable[[ScoreCounts], Three], average: str | None) -> Three:
+    """Tensors (K, P) of one table, or lists of curves of different lengths; averaged as torchmetrics does if asked."""
+    if average == "micro":
+        first, second, thresholds = curve(micro(tables)[0])
+        return first[0], second[0], thresholds
+    found = [curve(table) for table in tables]
+    if average == "macro":
+        return _macro(found)
+    if len(found) == 1:
+        return found[0]
+    return [one[0][0] for one in found], [one[1][0] for one in found], [one[2] for one in found]
+
+
+def _macro(found: Sequence[Three]) -> Three:
+    """The second coordinate averaged over questions at every first coordinate that occurs."""
+    pairs = [(x, y) for xs, ys, _ in found for x, y in zip(xs, ys, strict=True)]
+    thresholds = torch.cat([one[2].repeat(len(one[0])) for one in found])
+    x = torch.cat([x for x, _ in pairs]).sort().values
+    y = torch.stack([_interpolated(x, *pair) for pair in pairs]).mean(0)
+    falling = bool(len(found[0][2]) > 1 and found[0][2][0] > found[0][2][-1])
+    return x, y, thresholds.sort(descending=falling).values
+
+
+def _interpolated(x: Tensor, known_x: Tensor, known_y: Tensor) -> Tensor:
+    """On the line through the neighbouring points; vertical steps count as flat, as in torchmetrics."""
+    run, rise = known_x.diff(), known_y.diff()
+    slope = torch.where(run != 0, rise / run, 0.0)
+    place = (torch.searchsorted(known_x.sort().values, x, right=True) - 1).clamp(0, len(slope) - 1)
+    return slope[place] * (x - known_x[place]) + known_y[place]
+
+
+# ---- areas
+
+
+def areas(tables: Tables, max_fpr: float | None = None) -> Tensor:
+    """The area under the ROC curve of every question; NaN without both classes."""
+    return torch.cat([_area(table, max_fpr) for table in tables])
+
+
+def _area(table: ScoreCounts, max_fpr: float | None) -> Tensor:
+    if not table.given:
+        return curves.auroc(table, max_fpr).value
+    fpr, tpr = curves.rates(curves.at_given(table))
+    if max_fpr is not None and max_fpr < 1:
+        return torch.stack([_partial(x, y, max_fpr) for x, y in zip(fpr, tpr, strict=True)])
+    return torch.trapezoid(tpr, fpr)
+
+
+def _partial(fpr: Tensor, tpr: Tensor, most: float) -> Tensor:
+    area = curves.area_up_to(fpr, tpr, most)
+    return curves.rescaled(area, most)
+
+
+def average_precisions(tables: Tables) -> Tensor:
+    """The average precision of every question; NaN without positives."""
+    return torch.cat([_average_precision(table) for table in tables])
+
+
+def _average_precision(table: ScoreCounts) -> Tensor:
+    if not table.given:
+        return curves.average_precision(table).value
+    points = curves.at_given(table)
+    precision, recall = _given_precision(points), curves.rates(points)[1]
+    gained = recall.diff(dim=-1, prepend=torch.zeros_like(recall[:, :1]))
+    return (gained * precision).sum(-1)
+
+
+def equal_error_rates(tables: Tables) -> Tensor:
+    """The equal error rate of every question."""
+    rates = [curves.rates(curves.at_given(table) if table.given else curves.reached(table)) for table in tables]
+    return torch.cat([curves.nearest_rate(fpr, tpr) for fpr, tpr in rates])
+
+
+def averaged_over_questions(values: Tensor, tables: Tables, average: str | None) -> Tensor:
+    """Over the questions that have a value."""
+    if average in (None, "none"):
+        return values.float()
+    support = torch.cat([table.yes.sum(-1) for table in tables]).double()
+    weights = torch.where(values.isnan(), 0.0, support if average == "weighted" else torch.ones_like(support))
+    return ((values.nan_to_num(0.0) * weights).sum() / weights.sum()).float()
+
+
+# ---- one point of a curve
+
+
+def best_pairs(
+    tables: Tables, curve: Callable[[ScoreCounts], Three], best: Callable[..., tuple[Tensor, Tensor]]
+) -> tuple[Tensor, Tensor]:
+    """The best value and its threshold, for every question."""
+    found = [
+        best(first, second, thresholds)
+        for table in tables
+        for firsts, seconds, thresholds in [curve(table)]
+        for first, second in zip(firsts, seconds, strict=True)
+    ]
+    values, thresholds = zip(*found, strict=True)
+    return torch.stack(values), torch.stack(thresholds)
+
+
+def at_least(wanted: Tensor, bounded: Tensor, thresholds: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+    """The largest wanted value where the other reaches a bound; of equal ones the largest other, then threshold."""
+    points = min(len(wanted), len(thresholds))
+    wanted, bounded, thresholds = wanted[:points], bounded[:points], thresholds[:points]
+    keep = bounded >= bound
+    if not bool(keep.any()) or not bool((wanted[keep] > 0).any()):
+        return wanted.new_zeros(()), thresholds.new_full((), torch.nan)
+    rows = sorted(zip(wanted[keep].tolist(), bounded[keep].tolist(), thresholds[keep].tolist(), strict=True))
+    value, _, threshold = rows[-1]
+    return wanted.new_tensor(value), thresholds.new_tensor(threshold)
+
+
+def first_at_least(wanted: Tensor, bounded: Tensor, thresholds: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+    """The largest wanted value where the other reaches a bound: of equal ones the first along the curve."""
+    keep = bounded >= bound
+    if not bool(keep.any()):
+        return wanted.new_zeros(()), thresholds.new_full((), 1e6)
+    place = wanted[keep].argmax()
+    return wanted[keep][place], thresholds[keep][place]
+
+
+# ---- calibration
+
+
+def calibration_error(sums: Calibration, norm: str) -> Tensor:
+    """The gaps between confidence and hits over bins: weighted by size (l1), squared (l2), or the largest (max)."""
+    filled = sums.bin_weights > 0
+    gaps = torch.where(filled, (sums.confidences - sums.hits).abs() / sums.bin_weights, 0.0)
+    if norm == "max":
+        return gaps.amax(-1).squeeze(0).float()
+    shares = sums.bin_weights / sums.weights.unsqueeze(-1)
+    error = (gaps * shares).sum(-1) if norm == "l1" else (gaps**2 * shares).sum(-1).sqrt()
+    return error.squeeze(0).float()
