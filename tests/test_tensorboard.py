@@ -873,7 +873,7 @@ def test_the_command_line_can_configure_it(tmp_path: Path, monkeypatch: pytest.M
     cli = LightningCLI(Configured, Rows, args=config, **options)
     cli.trainer.fit(cli.model, cli.datamodule)
     assert image_steps(tmp_path, "val/confusion_matrix") == [STEPS["val"][epoch] for epoch in (1, 2)]
-    assert hyperparameters(tmp_path) == {"model", "data", "task", "way", "data/task", "data/prevalence"}
+    assert hyperparameters(tmp_path) == {"model", "data", "way", "data/task", "data/prevalence"}
 
 
 # ---- a report never ends a training, and never fails in silence

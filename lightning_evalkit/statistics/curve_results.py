@@ -59,8 +59,7 @@ def precision_recall(table: ScoreCounts) -> Three:
 
 
 def _given_precision(points: curves.Reached) -> Tensor:
-    predicted = (points.tp + points.fp).double()
-    return torch.where(predicted > 0, points.tp / predicted, 0.0)
+    return points.tp / (points.tp + points.fp).double()  # NaN where nothing is predicted positive, as in torchmetrics
 
 
 def all_curves(tables: Tables, curve: Callable[[ScoreCounts], Three], average: str | None) -> Three:
@@ -127,7 +126,7 @@ def _average_precision(table: ScoreCounts) -> Tensor:
     points = curves.at_given(table)
     precision, recall = _given_precision(points), curves.rates(points)[1]
     gained = recall.diff(dim=-1, prepend=torch.zeros_like(recall[:, :1]))
-    return (gained * precision).sum(-1)
+    return (gained * precision.nan_to_num(0.0)).sum(-1)
 
 
 def equal_error_rates(tables: Tables) -> Tensor:

@@ -30,17 +30,18 @@ class Bounded(NamedTuple):
 
 @dataclass(frozen=True)
 class Reached:
-    """Counts at falling thresholds, the first above all scores: (questions, points)."""
+    """Counts at falling thresholds: (questions, points), and of all samples: (questions, 1)."""
 
     tp: Tensor
     fp: Tensor
     thresholds: Tensor
+    positives: Tensor
+    negatives: Tensor
 
     @property
     def counts(self) -> Counts:
         """The tables of all thresholds."""
-        positives, negatives = self.tp.narrow(-1, -1, 1), self.fp.narrow(-1, -1, 1)
-        return Counts(tp=self.tp, fp=self.fp, fn=positives - self.tp, tn=negatives - self.fp)
+        return Counts(tp=self.tp, fp=self.fp, fn=self.positives - self.tp, tn=self.negatives - self.fp)
 
 
 def reached(scores: ScoreCounts) -> Reached:
@@ -49,15 +50,18 @@ def reached(scores: ScoreCounts) -> Reached:
     tp, fp = (_from_top(part[:, filled]) for part in (scores.yes, scores.no))
     start = tp.new_zeros(len(tp), 1)
     edges = scores.lowest[filled].flip(0)
-    return Reached(
-        torch.cat((start, tp), 1), torch.cat((start, fp), 1), torch.cat((edges.new_full((1,), torch.inf), edges))
-    )
+    thresholds = torch.cat((edges.new_full((1,), torch.inf), edges))
+    return Reached(torch.cat((start, tp), 1), torch.cat((start, fp), 1), thresholds, *_totals(scores))
 
 
 def at_given(scores: ScoreCounts) -> Reached:
     """Counts at the thresholds that a user gave, falling, and nothing else."""
     tp, fp = (_from_top(part)[:, :-1] for part in (scores.yes, scores.no))
-    return Reached(tp, fp, scores.lowest[1:].flip(0))
+    return Reached(tp, fp, scores.lowest[1:].flip(0), *_totals(scores))
+
+
+def _totals(scores: ScoreCounts) -> tuple[Tensor, Tensor]:
+    return scores.yes.sum(-1, keepdim=True), scores.no.sum(-1, keepdim=True)
 
 
 def _from_top(parts: Tensor) -> Tensor:
@@ -169,12 +173,11 @@ def gini(scores: ScoreCounts) -> Tensor:
 
 def rates(points: Reached) -> tuple[Tensor, Tensor]:
     """False-positive and true-positive rate of every point; NaN without a class."""
-    counts = points.counts
-    return points.fp.double() / counts.negatives, points.tp.double() / counts.positives
+    return points.fp.double() / points.negatives, points.tp.double() / points.positives
 
 
 def precisions(points: Reached) -> tuple[Tensor, Tensor]:
     """Precision and recall of every point; the precision is 1 where nothing is predicted positive."""
     predicted = (points.tp + points.fp).double()
     precision = torch.where(predicted > 0, points.tp / predicted, 1.0)
-    return precision, points.tp.double() / points.counts.positives
+    return precision, points.tp.double() / points.positives

@@ -45,8 +45,8 @@ def best_threshold(
     values = values.nan_to_num(nan=-torch.inf)
     best, place = values.max(-1)  # the first of equal ones has the highest threshold
     threshold = points.thresholds.expand_as(values).gather(-1, place.unsqueeze(-1)).squeeze(-1)
-    one_class = (points.counts.positives == 0) | (points.counts.negatives == 0)
-    impossible = (best == -torch.inf) | one_class.select(-1, 0)
+    one_class = (points.positives == 0) | (points.negatives == 0)
+    impossible = (best == -torch.inf) | one_class.squeeze(-1)
     value = (best if costs is None else -best).masked_fill(impossible, torch.nan)
     return Choice(threshold.masked_fill(impossible, torch.nan), value)
 
