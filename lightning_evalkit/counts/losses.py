@@ -38,7 +38,7 @@ class LossCounter:
         with torch.no_grad():
             kind = real_dtype(losses.device)
             shares = weights.to(kind).flatten()
-            weighted = losses.to(kind).flatten() * shares
+            weighted = torch.where(shares == 0, 0.0, losses.to(kind).flatten() * shares)
             number = torch.ones_like(weighted, dtype=torch.int64).sum()
             integers = torch.stack((number, torch.ones_like(number)))
             return Totals(integers, torch.cat([self._by_size(losses, part) for part in (weighted, shares)]))

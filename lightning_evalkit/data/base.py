@@ -72,7 +72,8 @@ class TensorDataModule(LightningDataModule):
 
     def train_dataloader(self) -> TensorLoader:
         """Training rows in another order every epoch."""
-        return TensorLoader(self.ready.train, self.batch_size, shuffle=True, seed=self.seed)
+        overfitting = getattr(self.trainer, "overfit_batches", 0)  # on the same batches in every epoch
+        return TensorLoader(self.ready.train, self.batch_size, shuffle=not overfitting, seed=self.seed)
 
     def val_dataloader(self) -> TensorLoader:
         """Validation rows, each exactly once on any number of ranks."""

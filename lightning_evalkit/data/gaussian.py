@@ -106,8 +106,8 @@ def directions(number: int, num_features: int, generator: Generator) -> Tensor:
         raise DeclarationError(
             f"expected num_features of at least {number}, one direction for each class or label, got {num_features}."
         )
-    drawn = torch.randn(num_features, number, generator=generator, dtype=torch.float64, device=generator.device)
-    axes: Tensor = torch.linalg.qr(drawn.cpu()).Q.T
+    drawn = torch.randn(num_features, number, generator=generator, device=generator.device)
+    axes: Tensor = torch.linalg.qr(drawn.cpu().double()).Q.T  # not every device has double precision
     return axes.float().to(generator.device)
 
 
@@ -133,7 +133,7 @@ def shared_out(rows: int, shares: Sequence[float]) -> list[int]:
 def expected_best(shares: Sequence[float], step: float, label_noise: float, draws: int = 200_000) -> float:
     """The best accuracy among several classes, from the posterior probabilities of drawn samples."""
     generator = torch.Generator().manual_seed(0)
-    counts = shared_out(draws, shares)
+    counts = shared_out(min(draws, 20_000_000 // len(shares)), shares)
     told, shown = exact_classes(counts, label_noise, generator)
     axes = torch.eye(len(shares))
     samples = cloud(torch.nn.functional.one_hot(shown, len(shares)).float() * step, axes, generator).double()

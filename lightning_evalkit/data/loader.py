@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import torch
+
+from lightning_evalkit.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +29,8 @@ class Order:
         """The rows of this rank, in order; None for all of them as they are."""
         rank, ranks = _rank()
         if not self.shuffle:
-            return None if ranks == 1 else torch.arange(rank, self.rows, ranks)
-        generator = torch.Generator().manual_seed((self.seed << 20) + self.epoch)
+            return None if ranks == 1 else torch.arange(self.rows)[rank::ranks]
+        generator = stream("order", self.seed, self.epoch)
         order = torch.randperm(self.rows, generator=generator)
         if self.rows % ranks:  # a rank without a row to train on would keep the others waiting
             order = torch.cat((order, order.repeat(ranks)[: -self.rows % ranks]))
@@ -49,14 +52,20 @@ class TensorLoader:
     batch_sampler = None  # Lightning looks for it beside the sampler, as a DataLoader has both
 
     def __init__(self, tensors: tuple[Tensor, ...], batch_size: int, shuffle: bool = False, seed: int = 0) -> None:
-        self.tensors, self.batch_size = tensors, batch_size
-        self.sampler = Order(len(tensors[0]), shuffle, seed)
+        lengths = [len(tensor) for tensor in tensors]
+        if batch_size < 1 or len(set(lengths)) != 1:
+            raise DeclarationError(
+                f"expected a batch_size of at least 1 and tensors of one length, got {batch_size} and {lengths}."
+            )
+        self.tensors, self.batch_size, self.order = tensors, batch_size, Order(lengths[0], shuffle, seed)
+        if shuffle:
+            self.sampler = self.order  # on which Lightning calls set_epoch
 
     def __len__(self) -> int:
-        return -(-self.sampler.rows // (_rank()[1] * self.batch_size)) if self.sampler.rows else 0
+        return -(-self.order.rows // (_rank()[1] * self.batch_size))
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
-        rows = self.sampler.mine()
+        rows = self.order.mine()
         if rows is not None:
             rows = rows.to(self.tensors[0].device)
         for batch in range(len(self)):
@@ -66,6 +75,12 @@ class TensorLoader:
             else:
                 chosen = rows[first : first + self.batch_size]
                 yield tuple(tensor[chosen] for tensor in self.tensors)
+
+
+def stream(*name: int | str, device: torch.device | str = "cpu") -> torch.Generator:
+    """Random numbers of their own for every name; torch reads 32 bits of a seed, so names are mixed into that many."""
+    mixed = sha256(repr(name).encode()).digest()
+    return torch.Generator(device).manual_seed(int.from_bytes(mixed[:4], "big"))
 
 
 def _rank() -> tuple[int, int]:

@@ -8,6 +8,7 @@ import torch
 
 from lightning_evalkit.data import gaussian
 from lightning_evalkit.data.base import Splits, TensorDataModule
+from lightning_evalkit.data.loader import stream
 from lightning_evalkit.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ class SyntheticDataModule(TensorDataModule):
 
     def splits(self, device: torch.device) -> Splits:
         """Draw train, validation and test rows, each from a stream of its own, around the same directions."""
-        around, *streams = (torch.Generator(device).manual_seed(self.seed * 4 + stream) for stream in range(4))
+        around, *streams = (stream("data", self.seed, place, device=device) for place in range(4))
         along = self.directions(around)
-        pairs = [self.drawn(place, stream, along) for place, stream in enumerate(streams)]
+        pairs = [self.drawn(place, each, along) for place, each in enumerate(streams)]
         return Splits(*pairs)
 
     def directions(self, generator: Generator) -> Tensor:
@@ -231,8 +232,8 @@ def _checked_shares(shares: Sequence[float] | None, num_classes: int) -> list[fl
     if num_classes < 2:
         raise DeclarationError(f"expected num_classes of at least 2, got {num_classes}.")
     shares = [1 / num_classes] * num_classes if shares is None else list(shares)
-    if len(shares) != num_classes or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
+    if len(shares) != num_classes or not (min(shares) > 0 and abs(sum(shares) - 1) <= 1e-6):
         raise DeclarationError(
             f"expected class_shares to be {num_classes} positive numbers that add up to 1, got {shares}."
         )
-    return shares
+    return [share / sum(shares) for share in shares]

@@ -43,9 +43,8 @@ class Kept(Module):
             metric.reset()
         self.evaluation.postfix = postfix
 
-    def update(self, logits: Tensor, target: Tensor, weight: Tensor | None, losses: Losses) -> None:
-        """Count a batch."""
-        self.evaluation.update(logits.detach(), target, weight)
+    def add(self, losses: Losses) -> None:
+        """Add the losses of a batch."""
         for metric in self.losses.values():
             metric.update(losses.values.detach(), losses.weights)
 
@@ -82,6 +81,10 @@ class Classifier(LightningModule):
         """The evaluation of a stage: what its last epoch counted."""
         if stage not in STAGES:
             raise InputError(f"expected a stage, 'train', 'val' or 'test', got {stage!r}.")
+        if not 0 <= dataloader_idx < len(self._of(stage)):
+            raise InputError(
+                f"expected one of {len(self._of(stage))} dataloaders, got dataloader_idx={dataloader_idx}."
+            )
         evaluation: Evaluation = self._of(stage)[dataloader_idx].evaluation
         return evaluation
 
@@ -106,7 +109,7 @@ class Classifier(LightningModule):
         """The logits that predictions are made of: those of the network, unless a shift is taken out of them."""
         return logits
 
-    def predict_step(self, batch: Any, batch_idx: int = 0) -> Tensor:
+    def predict_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> Tensor:
         """Probabilities of a batch, with or without its target."""
         features = batch[0] if isinstance(batch, (tuple, list)) else batch
         return self.probabilities(self.decided(self(features)).float())
@@ -117,8 +120,10 @@ class Classifier(LightningModule):
         """Loss and logits of a batch, counted for its stage."""
         features, target, weight = self._parts(batch)
         logits = self(features)
+        kept = self._of(stage)[dataloader_idx]
+        kept.evaluation.update(self.decided(logits).detach(), target, weight)  # which says what is wrong with a batch
         losses = self.loss(logits, target, weight)
-        self._of(stage)[dataloader_idx].update(self.decided(logits), target, weight, losses)
+        kept.add(losses)
         return {"loss": losses.mean(), "logits": logits.detach(), "target": target}
 
     def _parts(self, batch: Any) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -147,7 +152,7 @@ class Classifier(LightningModule):
 
     def setup(self, stage: str) -> None:
         """Lightning advises to join ranks when it sees plain values; these are joined already."""
-        told = rf"It is recommended to use `self.log\('({'|'.join(STAGES)})/"
+        told = rf"It is recommended to use `self.log\(['\"]({'|'.join(STAGES)})/"
         warnings.filterwarnings("ignore", message=told)
 
     def on_train_epoch_start(self) -> None:
@@ -178,16 +183,18 @@ class Classifier(LightningModule):
         """One evaluation per dataloader, with Lightning's own suffix where there are several."""
         kept, self.loaders[stage] = self._of(stage), loaders
         while len(kept) < loaders:
-            kept.append(kept[0].another().to(self.device))
+            kept.append(kept[0].another().to(self.device).train())  # as Lightning expects after a sanity check
         for place, each in enumerate(kept):
             each.reset(f"/dataloader_idx_{place}" if loaders > 1 else "")
 
     def _end(self, stage: str) -> None:
         """Every rank asks the same, also one that had no data: joining them is a collective."""
+        if self.trainer.sanity_checking:  # whose numbers nobody sees, and whose few rows may leave some undefined
+            return
         for kept in self._of(stage)[: self.loaders[stage]]:
             for name, value in kept.values().items():
                 shown = name.removeprefix(f"{stage}/").removesuffix(kept.evaluation.postfix or "") in SHOWN
-                self.log(name, value, prog_bar=shown)
+                self.log(name, value, prog_bar=shown, add_dataloader_idx=False)
 
     def configure_optimizers(self) -> Any:
         """Adam; the command line's ``--optimizer`` and ``--lr_scheduler`` replace it."""

@@ -11,7 +11,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from lightning_evalkit.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torch import Tensor
 
@@ -27,7 +27,8 @@ class Losses(NamedTuple):
     def mean(self) -> Tensor:
         """Sum of weighted losses / sum of weights; 0 for a batch in which nothing weighs."""
         total = self.weights.sum()
-        return (self.values * self.weights).sum() / torch.where(total > 0, total, 1)
+        weighted = torch.where(self.weights == 0, 0.0, self.values) * self.weights
+        return weighted.sum() / torch.where(total > 0, total, 1)
 
 
 class Loss(Module):
@@ -43,7 +44,7 @@ class Loss(Module):
         weights = [] if weight is None else [weight] if isinstance(weight, (int, float)) else list(weight)
         if any(not 0 < each < float("inf") for each in weights):
             raise DeclarationError(f"expected weights of a loss above 0 and finite, got {weight}.")
-        if loss not in ("cross_entropy", "focal") or focal_gamma < 0:
+        if loss not in ("cross_entropy", "focal") or not focal_gamma >= 0:
             raise DeclarationError(
                 f"expected loss 'cross_entropy' or 'focal' and a focal_gamma of at least 0, "
                 f"got {loss!r} and {focal_gamma}."
@@ -52,9 +53,18 @@ class Loss(Module):
         self.register_buffer("weight", tensor, persistent=False)
         self.gamma = focal_gamma if loss == "focal" else 0.0
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Loss:
+        """Follow a move to another device, never a cast: 9.9 is 9.875 in bfloat16."""
+        if self.weight is not None:
+            self.weight = self.weight.to(fn(self.weight).device)
+        return self
+
     def focused(self, values: Tensor) -> Tensor:
         """Cross-entropies times their focal factor."""
-        return values if self.gamma == 0 else values * (-torch.expm1(-values)) ** self.gamma
+        if self.gamma == 0:
+            return values
+        wrong = -torch.expm1(-values)  # the root of an exact 0 has no derivative
+        return values * wrong.clamp(min=torch.finfo(values.dtype).tiny) ** self.gamma
 
 
 class YesNoLoss(Loss):
@@ -78,6 +88,7 @@ class OneOfManyLoss(Loss):
 
     def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Losses:
         """The losses of a batch, in single precision at least."""
+        target = target.long()
         values = self.focused(cross_entropy(_single(logits), target, reduction="none"))
         weights = torch.ones_like(values) if self.weight is None else self.weight.to(values.dtype)[target]
         return Losses(values, weights if sample_weight is None else weights * sample_weight)

@@ -20,7 +20,7 @@ class MulticlassClassifier(Classifier):
 
     ``network`` gives (N, classes) logits; without one, ``num_features`` and the ``hidden`` widths make a linear layer
     or a multilayer perceptron. ``class_weights`` weigh the losses of each class, and move what is learnt by ln(weight)
-    per logit. ``confusion_matrix`` keeps the whole matrix, to look at and to draw.
+    per logit. ``confusion_matrix`` keeps the whole matrix, to look at and to draw; by default up to 1,000 classes.
 
     >>> import torch
     >>> module = MulticlassClassifier(num_classes=3, num_features=4, class_weights=[1.0, 1.0, 5.0])
@@ -40,7 +40,7 @@ class MulticlassClassifier(Classifier):
         learning_rate: float = 0.01,
         class_names: list[str] | None = None,
         per_class: bool = False,
-        confusion_matrix: bool = True,
+        confusion_matrix: bool | None = None,
         statistics: list[str] | None = None,
         weighted: bool = False,
         worst: float | None = None,
@@ -55,7 +55,7 @@ class MulticlassClassifier(Classifier):
                 num_classes=num_classes,
                 class_names=class_names,
                 per_class=per_class,
-                confusion_matrix=confusion_matrix,
+                confusion_matrix=num_classes <= 1_000 if confusion_matrix is None else confusion_matrix,
                 statistics=statistics,
                 weighted=weighted,
             ),
