@@ -42,7 +42,12 @@ from lightning_evalkit.metrics.curves import (
     MultilabelROC,
 )
 from lightning_evalkit.metrics.facades import (
+    AUROC,
+    EER,
+    ROC,
     Accuracy,
+    AveragePrecision,
+    CalibrationError,
     CohenKappa,
     ConfusionMatrix,
     ExactMatch,
@@ -53,8 +58,13 @@ from lightning_evalkit.metrics.facades import (
     MatthewsCorrCoef,
     NegativePredictiveValue,
     Precision,
+    PrecisionAtFixedRecall,
+    PrecisionRecallCurve,
     Recall,
+    RecallAtFixedPrecision,
+    SensitivityAtSpecificity,
     Specificity,
+    SpecificityAtSensitivity,
     StatScores,
 )
 from lightning_evalkit.metrics.loss import MeanLoss, WorstLossShare
@@ -105,7 +115,11 @@ from lightning_evalkit.metrics.points import (
 )
 
 __all__ = [
+    "AUROC",
+    "EER",
+    "ROC",
     "Accuracy",
+    "AveragePrecision",
     "BinaryAUROC",
     "BinaryAccuracy",
     "BinaryAveragePrecision",
@@ -134,6 +148,7 @@ __all__ = [
     "BinarySpecificity",
     "BinarySpecificityAtSensitivity",
     "BinaryStatScores",
+    "CalibrationError",
     "CohenKappa",
     "ConfusionMatrix",
     "ExactMatch",
@@ -191,8 +206,13 @@ __all__ = [
     "MultilabelStatScores",
     "NegativePredictiveValue",
     "Precision",
+    "PrecisionAtFixedRecall",
+    "PrecisionRecallCurve",
     "Recall",
+    "RecallAtFixedPrecision",
+    "SensitivityAtSpecificity",
     "Specificity",
+    "SpecificityAtSensitivity",
     "StatScores",
     "WorstLossShare",
 ]

@@ -9,23 +9,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from lightning_evalkit.errors import DeclarationError
-from lightning_evalkit.metrics import binary, multiclass, multilabel
+from lightning_evalkit.metrics import binary, calibration, curves, multiclass, multilabel, points
 
 if TYPE_CHECKING:
-    from lightning_evalkit.metrics.base import CountMetric
+    from lightning_evalkit.state import Tally
 
 Task = Literal["binary", "multiclass", "multilabel"]
-OfBinary = TypeVar("OfBinary", bound="CountMetric | None")
-OfMulticlass = TypeVar("OfMulticlass", bound="CountMetric | None")
-OfMultilabel = TypeVar("OfMultilabel", bound="CountMetric | None")
+OfBinary = TypeVar("OfBinary", bound="Tally | None")
+OfMulticlass = TypeVar("OfMulticlass", bound="Tally | None")
+OfMultilabel = TypeVar("OfMultilabel", bound="Tally | None")
 
 
 ORDER = ("threshold", "num_classes", "num_labels", "average", "multidim_average", "top_k")
 LAST = ("ignore_index", "validate_args", "zero_division")
 FOREIGN = {
     "binary": ("num_classes", "num_labels", "average", "top_k"),
-    "multiclass": ("threshold", "num_labels"),
-    "multilabel": ("num_classes", "top_k"),
+    "multiclass": ("threshold", "num_labels", "max_fpr"),
+    "multilabel": ("num_classes", "top_k", "max_fpr"),
 }
 """Arguments of a facade that are of no meaning for a task."""
 
@@ -103,3 +103,54 @@ ConfusionMatrix = Facade(
 )
 CohenKappa = Facade(_B.BinaryCohenKappa, _C.MulticlassCohenKappa, type(None), ("threshold", "num_classes", "weights"))
 ExactMatch = Facade(type(None), _C.MulticlassExactMatch, _L.MultilabelExactMatch, (*_TABLE, "multidim_average"))
+
+_SCORES = ("thresholds", "num_classes", "num_labels")
+_P = points
+ROC = Facade(curves.BinaryROC, curves.MulticlassROC, curves.MultilabelROC, _SCORES)
+PrecisionRecallCurve = Facade(
+    curves.BinaryPrecisionRecallCurve,
+    curves.MulticlassPrecisionRecallCurve,
+    curves.MultilabelPrecisionRecallCurve,
+    _SCORES,
+)
+EER = Facade(curves.BinaryEER, curves.MulticlassEER, curves.MultilabelEER, _SCORES)
+AUROC = Facade(
+    curves.BinaryAUROC, curves.MulticlassAUROC, curves.MultilabelAUROC, (*_SCORES, "average", "max_fpr"), "macro"
+)
+AveragePrecision = Facade(
+    curves.BinaryAveragePrecision,
+    curves.MulticlassAveragePrecision,
+    curves.MultilabelAveragePrecision,
+    (*_SCORES, "average"),
+    "macro",
+)
+RecallAtFixedPrecision = Facade(
+    _P.BinaryRecallAtFixedPrecision,
+    _P.MulticlassRecallAtFixedPrecision,
+    _P.MultilabelRecallAtFixedPrecision,
+    ("min_precision", *_SCORES),
+)
+PrecisionAtFixedRecall = Facade(
+    _P.BinaryPrecisionAtFixedRecall,
+    _P.MulticlassPrecisionAtFixedRecall,
+    _P.MultilabelPrecisionAtFixedRecall,
+    ("min_recall", *_SCORES),
+)
+SensitivityAtSpecificity = Facade(
+    _P.BinarySensitivityAtSpecificity,
+    _P.MulticlassSensitivityAtSpecificity,
+    _P.MultilabelSensitivityAtSpecificity,
+    ("min_specificity", *_SCORES),
+)
+SpecificityAtSensitivity = Facade(
+    _P.BinarySpecificityAtSensitivity,
+    _P.MulticlassSpecificityAtSensitivity,
+    _P.MultilabelSpecificityAtSensitivity,
+    ("min_sensitivity", *_SCORES),
+)
+CalibrationError = Facade(
+    calibration.BinaryCalibrationError,
+    calibration.MulticlassCalibrationError,
+    type(None),
+    ("n_bins", "norm", "num_classes"),
+)
