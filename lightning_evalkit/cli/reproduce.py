@@ -48,8 +48,13 @@ def run(arguments: Sequence[str]) -> int:
     chosen = _parser().parse_args(arguments)
     out = Path(chosen.out)
     experiment = Experiment(chosen, out)
-    with progress(experiment.total) as tell, _one_thread():
-        experiment.run(tell)
+    try:
+        with progress(experiment.total) as tell, _one_thread():
+            experiment.run(tell)
+    except KeyboardInterrupt:
+        write_json(out / "results.json", _plain(experiment, None))
+        show_table(table_of(experiment.rows))
+        raise
     _write(experiment, out)
     _show(experiment, out)
     return 0
@@ -109,6 +114,11 @@ class Experiment:
         """The number of trainings; tests alone are too short to count."""
         return len(SCENARIOS) + 1 + len(self.shares)
 
+    @property
+    def rows(self) -> list[Row]:
+        """All that was measured so far."""
+        return [*self.scenarios, *self.shifted, *self.trained]
+
     def run(self, tell: Callable[[float, str], None]) -> None:
         """All runs, telling how far they are."""
         self.tell = tell
@@ -118,7 +128,8 @@ class Experiment:
             self.findings[name] = explain(row.counts)
         _, ended = self._fit("one classifier", "prevalence")
         checkpoint = ended.trainer.checkpoint_callback.best_model_path  # type: ignore[union-attr]
-        self.shifted = [self._test(share, checkpoint) for share in self.shares]
+        for share in self.shares:
+            self.shifted.append(self._test(share, checkpoint))
         for share in self.shares:
             row, ended = self._fit(f"trained at {share:g}", "imbalanced", f"--data.prevalence={share}")
             self.trained.append(row)
@@ -211,8 +222,7 @@ def _markdown(experiment: Experiment, crossing: Any) -> str:
         "",
         "![Accuracy and F1 over the share of positives](accuracy_equals_f1.png)",
     ]
-    rows = [*experiment.scenarios, *experiment.shifted, *experiment.trained]
-    parts += ["", table_of(rows).markdown(), "", _sentence(crossing)]
+    parts += ["", table_of(experiment.rows).markdown(), "", _sentence(crossing)]
     for name, finding in experiment.findings.items():
         parts += ["", f"## {name}", "", finding.markdown()]
     return "\n".join(parts) + "\n"
@@ -225,7 +235,7 @@ def _sentence(crossing: Any) -> str:
 
 
 def _show(experiment: Experiment, out: Path) -> None:
-    show_table(table_of([*experiment.scenarios, *experiment.shifted, *experiment.trained]))
+    show_table(table_of(experiment.rows))
     for name, finding in experiment.findings.items():
         print(f"{name}: {finding.headline} {finding.reasons[0] if finding.reasons else ''}")
     print(_sentence(crossing_prevalence(_pooled(experiment.shifted))))

@@ -105,6 +105,17 @@ class Curves:
         precision, recall = curves.precisions(points)
         return Curve(recall[place], precision[place], points.thresholds)
 
+    def cumulative_gain(self, name: str | None = None) -> Curve:
+        """Share of all samples called positive, share of the positives among them (recall), thresholds."""
+        points, place = curves.reached(self._scores()), self._place(name)
+        called, recall = curves.gains(points)
+        return Curve(called[place], recall[place], points.thresholds)
+
+    def lift(self, name: str | None = None) -> Curve:
+        """Share of all samples called positive, how many times more positives those hold than all do, thresholds."""
+        called, recall, thresholds = self.cumulative_gain(name)
+        return Curve(called[1:], recall[1:] / called[1:], thresholds[1:])
+
     def bounds(self, statistic: str = "auroc", name: str | None = None) -> Bounded:
         """Low, value and high of ``auroc`` or ``average_precision``: the exact value lies between for certain."""
         if statistic not in RANKED:

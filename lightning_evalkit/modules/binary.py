@@ -42,13 +42,16 @@ class BinaryClassifier(Classifier):
         learning_rate: float = 0.01,
         threshold: float | tuple[float, ...] = 0.5,
         statistics: list[str] | None = None,
+        curves: bool = False,
         weighted: bool = False,
         worst: float | None = None,
     ) -> None:
         super().__init__(
             built(network, num_features, hidden, outputs=1),
             YesNoLoss(pos_weight, loss, focal_gamma),
-            BinaryEvaluation(inputs="logits", threshold=threshold, statistics=statistics, weighted=weighted),
+            BinaryEvaluation(
+                inputs="logits", threshold=threshold, statistics=statistics, curves=curves, weighted=weighted
+            ),
             learning_rate,
             worst,
         )

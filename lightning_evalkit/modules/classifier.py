@@ -61,7 +61,8 @@ class Classifier(LightningModule):
     Reported once per epoch as ``train/…``, ``val/…`` and ``test/…``: the loss of the whole epoch as if it were one
     batch, and the statistics of the evaluation. Each stage and each dataloader has an evaluation of its own, which is
     kept until its next epoch begins: ``module.evaluation("val").explain()`` works after training. With ``worst=0.01``
-    also ``loss_of_worst``, the share of the loss that the worst 1 % of the samples carry.
+    also ``loss_of_worst``, the share of the loss that the worst 1 % of the samples carry; with ``curves`` also AUROC,
+    average precision, calibration and the best F1.
     """
 
     def __init__(

@@ -42,6 +42,7 @@ class MulticlassClassifier(Classifier):
         per_class: bool = False,
         confusion_matrix: bool | None = None,
         statistics: list[str] | None = None,
+        curves: bool = False,
         weighted: bool = False,
         worst: float | None = None,
     ) -> None:
@@ -57,6 +58,7 @@ class MulticlassClassifier(Classifier):
                 per_class=per_class,
                 confusion_matrix=num_classes <= 1_000 if confusion_matrix is None else confusion_matrix,
                 statistics=statistics,
+                curves=curves,
                 weighted=weighted,
             ),
             learning_rate,

@@ -41,6 +41,7 @@ class MultilabelClassifier(Classifier):
         threshold: float | tuple[float, ...] = 0.5,
         per_label: bool = False,
         statistics: list[str] | None = None,
+        curves: bool = False,
         weighted: bool = False,
         worst: float | None = None,
     ) -> None:
@@ -56,6 +57,7 @@ class MultilabelClassifier(Classifier):
                 threshold=threshold,
                 per_label=per_label,
                 statistics=statistics,
+                curves=curves,
                 weighted=weighted,
             ),
             learning_rate,

@@ -7,20 +7,18 @@ import io
 import json
 import os
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
     """A temporary file to write to; it takes the place of ``path`` at the end, unless an error comes in between."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix, delete=False) as opened:
-        temporary = Path(opened.name)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")  # in one folder: a rename is all or nothing
     try:
         yield temporary
         os.replace(temporary, path)

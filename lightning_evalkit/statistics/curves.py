@@ -181,3 +181,9 @@ def precisions(points: Reached) -> tuple[Tensor, Tensor]:
     predicted = (points.tp + points.fp).double()
     precision = torch.where(predicted > 0, points.tp / predicted, 1.0)
     return precision, points.tp.double() / points.positives
+
+
+def gains(points: Reached) -> tuple[Tensor, Tensor]:
+    """Share of all samples that are called positive, and recall, of every point."""
+    called = (points.tp + points.fp).double() / (points.positives + points.negatives)
+    return called, points.tp.double() / points.positives

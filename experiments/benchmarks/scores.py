@@ -1,0 +1,271 @@
+"""What do curves of scores cost here, what do they cost elsewhere, and how far are they off?
+
+python experiments/benchmarks/scores.py [--quick] [--only PART] [--out FILE]
+
+The time of an update and of a compute beside torchmetrics' BinaryAUROC at 200 thresholds, the operators of an update on
+an accelerator, and the AUROC of up to ten million scores beside scikit-learn and torchmetrics, each in a process of its
+own for its peak memory. One thread. Times are the best of several rounds in which all take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import warnings
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torchmetrics.classification as peer
+from binary import Operators, on_an_accelerator
+from timing import Effort, Row, best_of, duration, evenly_timed, markdown, progress_bar
+
+from lightning_evalkit import BinaryEvaluation
+from lightning_evalkit.metrics import BinaryAUROC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torch import Tensor
+
+READINGS = ("probabilities", "logits")
+SMALL, LARGE = 256, 1_048_576
+PEER = "torchmetrics, BinaryAUROC(thresholds=200)"
+BATCH = 100_000
+SAMPLES = (1_000_000, 10_000_000)
+
+
+def batch(size: int, reading: str = "probabilities", seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Scores of two overlapping classes, one in five positive."""
+    generator = torch.Generator().manual_seed(seed)
+    target = (torch.rand(size, generator=generator) < 0.2).long()
+    logits = torch.randn(size, generator=generator) + target - 0.5
+    return logits.sigmoid() if reading == "probabilities" else logits, target
+
+
+def ours(reading: str) -> dict[str, Any]:
+    """What is timed; none keeps a computed value for the next call."""
+    kept: dict[str, Any] = {"200 thresholds": 200, "1,000 thresholds": 1_000, "65,536 fine bins": "fine"}
+    metrics: dict[str, Any] = {
+        f"BinaryAUROC, {name}": BinaryAUROC(thresholds=thresholds, inputs=reading, compute_with_cache=False)  # type: ignore[arg-type]
+        for name, thresholds in kept.items()
+    }
+    evaluation = BinaryEvaluation(inputs=reading, curves=True, compute_with_cache=False)  # type: ignore[arg-type]
+    return metrics | {f"BinaryEvaluation(curves=True), {len(evaluation)} numbers": evaluation}
+
+
+def theirs() -> peer.BinaryAUROC:
+    return peer.BinaryAUROC(thresholds=200, compute_with_cache=False)
+
+
+# ---- the time of an update, and of a compute
+
+
+def updates(effort: Effort) -> str:
+    rows = []
+    for size, rounds, aim in ((LARGE, 12, "≤ 1/50"), (SMALL, 60, "")):
+        for reading in READINGS:
+            works = {
+                name: updating(metric, size, reading) for name, metric in (ours(reading) | {PEER: theirs()}).items()
+            }
+            rows += compared(f"update of {size:,} {reading}", works, effort, rounds, aim)
+    return markdown(rows)
+
+
+def updating(metric: Any, scores: Tensor, target: Tensor) -> Callable[[], object]:
+    return lambda: metric.update(scores, target)
+
+
+def computes(effort: Effort) -> str:
+    metrics = ours("probabilities") | {PEER: theirs()}
+    given = batch(LARGE)
+    for metric in metrics.values():
+        metric.update(*given)
+    agree(metrics)
+    works = {name: metric.compute for name, metric in metrics.items()}
+    return markdown(compared(f"compute after {LARGE:,} probabilities", works, effort, 60, ""))
+
+
+def agree(metrics: dict[str, Any]) -> None:
+    """Being faster at other numbers would mean nothing."""
+    torch.testing.assert_close(
+        metrics["BinaryAUROC, 200 thresholds"].compute(), metrics[PEER].compute(), rtol=0, atol=1e-5
+    )
+
+
+def compared(work: str, works: dict[str, Callable[[], object]], effort: Effort, rounds: int, aim: str) -> list[Row]:
+    seconds = best_of(evenly_timed(works), effort.rounds(work, rounds))
+    beside = seconds.pop(PEER)
+    return [Row(f"{work}, {name}", PEER, beside, time, aim) for name, time in seconds.items()]
+
+
+# ---- operators and synchronisations of an update
+
+
+def operators(effort: Effort) -> str:
+    with Operators() as elsewhere:
+        theirs().update(*batch(SMALL))
+    rows = []
+    for name, metric in ours("probabilities").items():
+        tally = getattr(metric, "tally", metric)
+        here = on_an_accelerator(SimpleNamespace(tally=tally, update=tally.update))  # type: ignore[arg-type]
+        work = f"operators of an update, {name} (ours on an accelerator, theirs on the CPU)"
+        rows += [
+            Row(work, PEER, len(elsewhere.names), len(here.names), counted=True),
+            Row("of them, waiting for the device", PEER, elsewhere.waiting, here.waiting, "0", counted=True),
+        ]
+    return markdown(rows)
+
+
+# ---- many scores: time, memory and error
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a way of computing the AUROC took, in bytes beyond what was there before, and what it gave."""
+
+    seconds: float
+    memory: int
+    value: float
+    bounds: tuple[float, float] | None = None
+
+
+def batches(samples: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """The same scores in every process, never all of them in memory."""
+    return (batch(BATCH, seed=place) for place in range(samples // BATCH))
+
+
+def by_metric(metric: Any, samples: int) -> Measured:
+    """Batch by batch; making the scores is not timed."""
+    metric.update(*batch(SMALL))
+    metric.compute()  # what happens only once is not measured
+    metric.reset()
+    before, seconds = peak_memory(), 0.0
+    for given in batches(samples):
+        start = perf_counter()
+        metric.update(*given)
+        seconds += perf_counter() - start
+    start = perf_counter()
+    value = float(metric.compute())
+    seconds += perf_counter() - start
+    found = Measured(seconds, peak_memory() - before, value)
+    if not isinstance(metric, BinaryAUROC):
+        return found
+    low, _, high = (float(part) for part in metric.bounds())
+    return replace(found, bounds=(low, high))
+
+
+def by_scikit_learn(samples: int) -> Measured:
+    """All scores at once, which have to be in memory."""
+    import numpy as np
+    from sklearn.metrics import roc_auc_score
+
+    roc_auc_score(*(part.numpy() for part in reversed(batch(SMALL))))
+    before = peak_memory()
+    scores, target = np.empty(samples, np.float32), np.empty(samples, np.int64)
+    for place, given in enumerate(batches(samples)):
+        scores[place * BATCH :][:BATCH], target[place * BATCH :][:BATCH] = given
+    start = perf_counter()
+    value = float(roc_auc_score(target, scores))
+    return Measured(perf_counter() - start, peak_memory() - before, value)
+
+
+def peak_memory() -> int:
+    """The most bytes that were resident so far.
+
+    On Linux not by ``resource``, where a process inherits the peak of the one that started it.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
+        return 1024 * int(lines["VmHWM"].split()[0])
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+WAYS: dict[str, Callable[[int], Measured]] = {
+    "scikit-learn, roc_auc_score": by_scikit_learn,
+    "torchmetrics, exact": lambda samples: by_metric(peer.BinaryAUROC(thresholds=None), samples),
+    "torchmetrics, 200 thresholds": lambda samples: by_metric(peer.BinaryAUROC(thresholds=200), samples),
+    "ours, exact": lambda samples: by_metric(BinaryAUROC(thresholds=None, inputs="probabilities"), samples),
+    "ours, 200 thresholds": lambda samples: by_metric(BinaryAUROC(thresholds=200, inputs="probabilities"), samples),
+    "ours, 65,536 fine bins": lambda samples: by_metric(BinaryAUROC(inputs="probabilities"), samples),
+}
+
+
+def print_measured(way: str, samples: int) -> None:
+    one_thread()
+    print(json.dumps(asdict(WAYS[way](samples))))
+
+
+def measured(way: str, samples: int) -> Measured:
+    """In a fresh process, whose memory nothing else has touched."""
+    code = f"from scores import print_measured; print_measured({way!r}, {samples})"
+    command, here = [sys.executable, "-c", code], Path(__file__).parent
+    printed = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True, timeout=600).stdout
+    return Measured(**json.loads(printed))
+
+
+def areas(effort: Effort) -> str:
+    found: dict[tuple[int, str], list[Measured]] = {(samples, way): [] for samples in SAMPLES for way in WAYS}
+    for _ in effort.rounds("AUROC of many scores", 3):
+        for (samples, way), results in found.items():
+            results.append(measured(way, samples))
+    headings = ("AUROC of", "by", "time", "peak memory", "value", "certain bounds")
+    rows = [shown(samples, way, results) for (samples, way), results in found.items()]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (headings, ("---", "---", *["---:"] * 4), *rows))
+
+
+def shown(samples: int, way: str, results: list[Measured]) -> tuple[str, ...]:
+    """The fewest seconds and bytes: more was not needed."""
+    seconds, memory = (min(getattr(result, name) for result in results) for name in ("seconds", "memory"))
+    value, bounds = results[0].value, results[0].bounds
+    between = f"{bounds[0]:.7f} to {bounds[1]:.7f}" if bounds else ""
+    return (f"{samples:,} scores", way, duration(seconds), f"{memory / 2**20:.1f} MB", f"{value:.7f}", between)
+
+
+# ---- all of it
+
+
+PARTS = {part.__name__: part for part in (updates, computes, operators, areas)}
+
+
+def surroundings() -> str:
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "torchmetrics", "scikit-learn", "numpy"))
+    return (
+        f"Peak memory is what was resident beyond the imports, batches of {BATCH:,} scores included. "
+        f"Python {platform.python_version()}, {packages}; one thread."
+    )
+
+
+def one_thread() -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rounds")
+    parser.add_argument("--only", choices=PARTS, action="append", help="this part alone; may be repeated")
+    parser.add_argument("--out", type=Path, help="a file for the tables, as Markdown")
+    chosen = parser.parse_args()
+    one_thread()
+    with progress_bar() as progress:
+        effort = Effort(progress, chosen.quick)
+        tables = [PARTS[name](effort) for name in chosen.only or PARTS]
+    text = "\n\n".join((*tables, surroundings()))
+    print(text)
+    if chosen.out:
+        chosen.out.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
