@@ -53,7 +53,8 @@ def run(arguments: Sequence[str]) -> int:
             experiment.run(tell)
     except KeyboardInterrupt:
         write_json(out / "results.json", _plain(experiment, None))
-        show_table(table_of(experiment.rows))
+        if experiment.rows:
+            show_table(table_of(experiment.rows))
         raise
     _write(experiment, out)
     _show(experiment, out)

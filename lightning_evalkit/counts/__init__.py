@@ -9,7 +9,8 @@ from lightning_evalkit.counts.losses import LossCounter
 from lightning_evalkit.counts.multiclass import MulticlassCounter
 from lightning_evalkit.counts.multilabel import MultilabelCounter
 from lightning_evalkit.counts.probabilities import Calibration
-from lightning_evalkit.counts.scores import ScoreCounter, ScoreCounts
+from lightning_evalkit.counts.questions import ScoreCounts
+from lightning_evalkit.counts.scores import ScoreCounter
 
 __all__ = [
     "BinaryCounter",

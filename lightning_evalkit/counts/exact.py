@@ -11,7 +11,8 @@ import torch
 from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
-from lightning_evalkit.counts.scores import ScoreCounter, ScoreCounts
+from lightning_evalkit.counts.questions import ScoreCounts
+from lightning_evalkit.counts.scores import ScoreCounter
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:

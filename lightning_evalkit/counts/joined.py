@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.counts.counts import Counts
     from lightning_evalkit.counts.probabilities import Calibration
-    from lightning_evalkit.counts.scores import ScoreCounter, ScoreCounts
+    from lightning_evalkit.counts.questions import ScoreCounts
+    from lightning_evalkit.counts.scores import ScoreCounter
 
 
 class JoinedCounter:

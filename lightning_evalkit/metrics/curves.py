@@ -1,4 +1,4 @@
-"""Curves, areas under them, and their best points: torchmetrics' names, arguments and results.
+"""Curves and areas under them: torchmetrics' names, arguments and results.
 
 A family says what is computed, a task how tensors are read; a metric is one of each.
 """
@@ -7,191 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lightning_evalkit.metrics.families import Auroc, AveragePrecision, Eer, PrecisionRecall, Roc
 from lightning_evalkit.metrics.scores import (
     BinaryScores,
     MulticlassScores,
     MultilabelScores,
-    ScoreMetric,
     checked_average,
     checked_share,
 )
-from lightning_evalkit.statistics import curve_results as results
-from lightning_evalkit.statistics import curves
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from lightning_evalkit.counts import ScoreCounts, Totals
     from lightning_evalkit.inputs.scores import Thresholds
     from lightning_evalkit.metrics.scores import Ignored
-    from lightning_evalkit.statistics.curves import Bounded
-
-    Tables = list[ScoreCounts]
-
-
-# ---- families
-
-
-class Curve(ScoreMetric):
-    """Two coordinates and thresholds: of one question, of each, or averaged."""
-
-    average: str | None = None
-
-    def points(self, table: ScoreCounts) -> tuple[Any, Any, Any]:
-        """The curve of every question of a table."""
-        raise NotImplementedError
-
-    def result(self, tables: Tables) -> tuple[Any, Any, Any]:
-        """As torchmetrics gives them."""
-        if isinstance(self, BinaryScores):
-            first, second, thresholds = self.points(tables[0])
-            return first[0], second[0], thresholds
-        return results.all_curves(tables, self.points, self.average)
-
-
-class Roc(Curve):
-    """False-positive rate, true-positive rate, falling thresholds."""
-
-    def points(self, table: ScoreCounts) -> tuple[Any, Any, Any]:
-        """The ROC curve."""
-        return results.roc(table)
-
-
-class PrecisionRecall(Curve):
-    """Precision, recall, rising thresholds."""
-
-    def points(self, table: ScoreCounts) -> tuple[Any, Any, Any]:
-        """The precision-recall curve."""
-        return results.precision_recall(table)
-
-
-class Number(ScoreMetric):
-    """One number of every question, averaged over those that have a value."""
-
-    average: str | None = None
-    plot_lower_bound, plot_upper_bound = 0.0, 1.0
-
-    def values(self, tables: Tables) -> Tensor:
-        """The number of each question."""
-        raise NotImplementedError
-
-    def result(self, tables: Tables) -> Tensor:
-        """As torchmetrics gives it."""
-        if self.average == "micro":
-            tables = results.micro(tables)
-        values = self.values(tables)
-        if isinstance(self, BinaryScores) or self.average == "micro":
-            return values[0].float()
-        return results.averaged_over_questions(values, tables, self.average)
-
-
-class Auroc(Number):
-    """The area under the ROC curve."""
-
-    higher_is_better = True
-    max_fpr: float | None = None
-
-    def values(self, tables: Tables) -> Tensor:
-        """The areas."""
-        return results.areas(tables, self.max_fpr)
-
-    def bounds(self) -> Bounded:
-        """Low, value and high for every question: the area of the scores themselves lies between for certain."""
-        return _joined_bounds([curves.auroc(table, self.max_fpr) for table in self.counter.tables(self._totals())])
-
-    def _totals(self) -> Totals:
-        self.compute()  # which says if something was not what was declared
-        return self.joined
-
-
-class AveragePrecision(Number):
-    """The area under the precision-recall curve, in steps."""
-
-    higher_is_better = True
-
-    def values(self, tables: Tables) -> Tensor:
-        """The areas."""
-        return results.average_precisions(tables)
-
-    def bounds(self) -> Bounded:
-        """Low, value and high for every question: the value of the scores themselves lies between for certain."""
-        self.compute()
-        return _joined_bounds([curves.average_precision(table) for table in self.counter.tables(self.joined)])
-
-
-class Eer(Number):
-    """The equal error rate."""
-
-    higher_is_better = False
-
-    def values(self, tables: Tables) -> Tensor:
-        """The rates."""
-        return results.equal_error_rates(tables)
-
-
-def _joined_bounds(found: list[Bounded]) -> Bounded:
-    from torch import cat
-
-    return type(found[0])(*(cat(parts) for parts in zip(*found, strict=True)))
-
-
-class BestPoint(ScoreMetric):
-    """The largest value of one coordinate where the other reaches a bound, and its threshold."""
-
-    higher_is_better = True
-    bound: float
-
-    def pair(self, table: ScoreCounts) -> tuple[Any, Any, Any]:
-        """What is wanted, what is bounded, thresholds."""
-        raise NotImplementedError
-
-    def best(self, wanted: Tensor, bounded: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-        """The point."""
-        return results.at_least(wanted, bounded, thresholds, self.bound)
-
-    def result(self, tables: Tables) -> tuple[Tensor, Tensor]:
-        """Value and threshold, of one question or of each."""
-        values, thresholds = results.best_pairs(tables, self.pair, self.best)
-        return (values[0], thresholds[0]) if isinstance(self, BinaryScores) else (values, thresholds)
-
-
-class RecallAtPrecision(BestPoint):
-    """The largest recall with at least so much precision."""
-
-    def pair(self, table: ScoreCounts) -> tuple[Any, Any, Any]:
-        """Recall, precision."""
-        precision, recall, thresholds = results.precision_recall(table)
-        return recall, precision, thresholds
-
-
-class PrecisionAtRecall(BestPoint):
-    """The largest precision with at least so much recall."""
-
-    def pair(self, table: ScoreCounts) -> tuple[Any, Any, Any]:
-        """Precision, recall."""
-        return results.precision_recall(table)
-
-
-class SensitivityAtSpecificityPoint(BestPoint):
-    """The largest sensitivity with at least so much specificity."""
-
-    def pair(self, table: ScoreCounts) -> tuple[Any, Any, Any]:
-        """Sensitivity, specificity."""
-        fpr, tpr, thresholds = results.roc(table)
-        return tpr, 1 - fpr, thresholds
-
-    def best(self, wanted: Tensor, bounded: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-        """The first point along the ROC curve."""
-        return results.first_at_least(wanted, bounded, thresholds, self.bound)
-
-
-class SpecificityAtSensitivityPoint(SensitivityAtSpecificityPoint):
-    """The largest specificity with at least so much sensitivity."""
-
-    def pair(self, table: ScoreCounts) -> tuple[Any, Any, Any]:
-        """Specificity, sensitivity."""
-        fpr, tpr, thresholds = results.roc(table)
-        return 1 - fpr, tpr, thresholds
 
 
 # ---- curves of each task

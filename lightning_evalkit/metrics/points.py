@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lightning_evalkit.metrics.curves import (
+from lightning_evalkit.metrics.families import (
     PrecisionAtRecall,
     RecallAtPrecision,
     SensitivityAtSpecificityPoint,
