@@ -49,8 +49,10 @@ class EvalkitCLI(LightningCLI):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command of the Lightning CLI."""
-    launched(arguments)
+    """Run a command of the Lightning CLI; after training, say where to look."""
+    ended = launched(arguments)
+    if arguments[0] == "fit" and ended.trainer.is_global_zero and ended.trainer.loggers:
+        print(f"Curves: tensorboard --logdir {ended.trainer.default_root_dir}")
     return 0
 
 
