@@ -11,7 +11,7 @@ from torchmetrics.utilities import rank_zero_warn
 from lightning_evalkit.errors import DeclarationError, nearest
 from lightning_evalkit.evaluation.curves import Curves, joined
 from lightning_evalkit.evaluation.entry import Entry
-from lightning_evalkit.evaluation.readings import Over
+from lightning_evalkit.evaluation.readings import OfScores, Over
 from lightning_evalkit.state import Tally
 
 if TYPE_CHECKING:
@@ -106,12 +106,12 @@ class Evaluation(Curves, MetricCollection):
 
     def defined(self) -> dict[str, int]:
         """Over how many classes or labels each macro and weighted average is: those where it has a value."""
-        counter, counts = self.tally.counter, self.tally.counts
-        averages = {name: entry.reading for name, entry in self._entries() if isinstance(entry.reading, Over)}
+        counter, totals = self.tally.counter, self.tally.joined
+        readings = {name: entry.reading for name, entry in self._entries()}
         return {
-            name: int(reading.included(counter, counts).sum())
-            for name, reading in averages.items()
-            if reading.average != "micro"
+            name: int(reading.included(counter, totals).sum())
+            for name, reading in readings.items()
+            if isinstance(reading, (Over, OfScores)) and reading.average in ("macro", "weighted")
         }
 
     # ---- names: any string, in the order given; only modules may not have a dot in theirs

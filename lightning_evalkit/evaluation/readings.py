@@ -62,11 +62,12 @@ class Over:
     def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
         """The average."""
         counts = counter.counts(totals)
-        included = self.included(counter, counts, zero_division)
+        included = self.included(counter, totals, zero_division)
         return averaged(self.statistic, counts, self.average, zero_division, included, empty=zero_division)
 
-    def included(self, counter: Any, counts: Counts, zero_division: float = torch.nan) -> Tensor:
+    def included(self, counter: Any, totals: Totals, zero_division: float = torch.nan) -> Tensor:
         """The classes or labels that take part."""
+        counts = counter.counts(totals)
         mask = ~self.statistic(counts).value(zero_division).isnan()
         if self.occurring:
             mask = mask & (counts.support != 0)
@@ -148,8 +149,7 @@ class OfScores:
 
     def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
         """The value, ``zero_division`` where it has none."""
-        source = counter.scores(totals) if self.statistic.needs == "scores" else counter.calibration(totals)
-        values = self.statistic.compute(source)
+        values = self._values(counter, totals)
         if self.average is None:
             value = values[self.place]
         else:
@@ -157,6 +157,15 @@ class OfScores:
             weights = torch.where(values.isnan(), 0.0, support if self.average == "weighted" else 1.0)
             value = (values.nan_to_num(0.0) * weights).sum() / weights.sum()
         return torch.where(value.isnan(), zero_division, value)
+
+    def _values(self, counter: Any, totals: Totals) -> Tensor:
+        return self.statistic.compute(
+            counter.scores(totals) if self.statistic.needs == "scores" else counter.calibration(totals)
+        )
+
+    def included(self, counter: Any, totals: Totals) -> Tensor:
+        """The classes or labels that take part."""
+        return ~self._values(counter, totals).isnan()
 
     def reason(self, counter: Any, totals: Totals) -> str:
         """Which classes are missing."""
