@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import yaml  # type: ignore[import-untyped]
+
+from lightning_evalkit.cli.readable import WrongError
+from lightning_evalkit.errors import nearest
+
 _INSTALLED = Path(__file__).parents[1] / "experiments"
 EXPERIMENTS = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2] / "experiments"
 BASE = EXPERIMENTS / "base.yaml"
@@ -11,11 +16,23 @@ BASE = EXPERIMENTS / "base.yaml"
 
 def located(configuration: str) -> str:
     """The file itself if there is one; else the experiment of that name, with or without experiments/ and .yaml."""
-    if Path(configuration).is_file():
-        return configuration
     name = configuration.removeprefix("experiments/").removesuffix(".yaml")
-    carried = EXPERIMENTS / f"{name}.yaml"
-    return str(carried) if carried.is_file() else configuration
+    for path in (Path(configuration), EXPERIMENTS / f"{name}.yaml"):
+        if path.is_file():
+            return _checked(path)
+    known = [path.relative_to(EXPERIMENTS).with_suffix("").as_posix() for path in EXPERIMENTS.glob("*/*.yaml")]
+    raise WrongError(f"there is no configuration {configuration!r}: {nearest(name, known)}")
+
+
+def _checked(path: Path) -> str:
+    """The parser of the command line does not say which file is broken."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, yaml.YAMLError) as wrong:
+        raise WrongError(f"{path} is not YAML: {wrong}") from wrong
+    if not isinstance(content, dict):
+        raise WrongError(f"expected options and their values in {path}, got {content!r}.")
+    return str(path)
 
 
 def with_located(arguments: list[str]) -> list[str]:

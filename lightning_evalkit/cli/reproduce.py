@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from lightning_evalkit.cli.readable import WrongError
 from lightning_evalkit.cli.rows import Row, measured_row, table_of
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis import Finding, explain
@@ -46,14 +47,17 @@ REPORTS = (
 def run(arguments: Sequence[str]) -> int:
     """Run everything, then write and show it."""
     chosen = _parser().parse_args(arguments)
+    if chosen.epochs is not None and chosen.epochs < 1:
+        raise WrongError(f"expected --epochs of at least 1, got {chosen.epochs}.")
     out = Path(chosen.out)
+    out.mkdir(parents=True, exist_ok=True)
     experiment = Experiment(chosen, out)
     try:
         with progress(experiment.total) as tell, _one_thread():
             experiment.run(tell)
     except KeyboardInterrupt:
-        write_json(out / "results.json", _plain(experiment, None))
         if experiment.rows:
+            write_json(out / "results.json", _plain(experiment, None))
             show_table(table_of(experiment.rows))
         raise
     _write(experiment, out)
@@ -123,6 +127,8 @@ class Experiment:
     def run(self, tell: Callable[[float, str], None]) -> None:
         """All runs, telling how far they are."""
         self.tell = tell
+        for folder in _made(self.out / "logs"):
+            shutil.rmtree(folder)
         for name in SCENARIOS:
             row, ended = self._fit(name, name)
             self.scenarios.append(row)
@@ -156,11 +162,15 @@ class Experiment:
         return measured_row("one classifier", ended, measured)
 
     def _arguments(self, title: str, configuration: str) -> list[str]:
-        """Logs of an earlier reproduction are replaced: they would be drawn into the same charts."""
         folder = self.out / "logs" / title.replace(" ", "_")
-        shutil.rmtree(folder, ignore_errors=True)
         place = f"--trainer.default_root_dir={folder}"
         return [f"--config={GROUP}/{configuration}", *self.options, place, f"--trainer.callbacks={REPORTS}"]
+
+
+def _made(logs: Path) -> list[Path]:
+    """Logs of an earlier reproduction, with other shares perhaps: they would be drawn into the same charts."""
+    titles = [*SCENARIOS, "one_classifier", "one_classifier_at_*", "trained_at_*"]
+    return [folder for title in titles for folder in logs.glob(title)]
 
 
 def _best(made: Any, share: float) -> dict[str, float]:

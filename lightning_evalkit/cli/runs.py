@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.model_helpers import is_overridden
 
-from lightning_evalkit.cli.training import EvalkitCLI, launched
+from lightning_evalkit.cli.training import EvalkitCLI, interruptible, launched
 from lightning_evalkit.errors import UndefinedWarning
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def fitted(arguments: Sequence[str], tell: Callable[[float], None]) -> tuple[Eva
         done = launched(["fit", *arguments, *QUIET], extra=[Ticking(tell)])
         measured = _numbers(done.trainer)
         if is_overridden("test_step", done.model) and is_overridden("test_dataloader", done.datamodule):
-            done.trainer.test(done.model, datamodule=done.datamodule, verbose=False)
+            with interruptible():
+                done.trainer.test(done.model, datamodule=done.datamodule, verbose=False)
             measured |= _numbers(done.trainer)
     return done, measured
 

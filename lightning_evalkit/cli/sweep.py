@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import sys
 import time
 import traceback
@@ -16,6 +17,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import product
+from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -52,8 +54,8 @@ class Cell:
         """What was measured, if it is finished."""
         if not self.result.is_file():
             return None
-        metrics: dict[str, float] = json.loads(self.result.read_text(encoding="utf-8"))["metrics"]
-        return metrics
+        metrics = json.loads(self.result.read_text(encoding="utf-8"))["metrics"]
+        return {name: float("nan") if value is None else value for name, value in metrics.items()}
 
     def __str__(self) -> str:
         return ", ".join(f"{key}={_text(value)}" for key, value in self.values.items())
@@ -64,20 +66,34 @@ def run(arguments: Sequence[str]) -> int:
     chosen, passed_on = _parser().parse_known_args(arguments)
     out = Path(chosen.out)
     cells = _cells(chosen.config or [], chosen.grid, passed_on, out)
+    out.mkdir(parents=True, exist_ok=True)
     failed: dict[Cell, str] = {}
     try:
         _run_all(cells, failed)
     finally:
-        finished = {cell: cell.measured() for cell in cells}
-        _report({cell: values for cell, values in finished.items() if values is not None}, chosen.metrics, out)
-        missing = sum(values is None for values in finished.values())
-        if missing:
-            print(
-                f"{missing} of {len(cells)} cells are not finished; the same command runs only those.", file=sys.stderr
-            )
+        measured = {cell: cell.measured() for cell in cells}
+        results = {cell: values for cell, values in measured.items() if values is not None}
+        _tell(len(cells) - len(results), len(cells), failed)
+        unknown = _unknown(results, chosen.metrics)
+        if results and not unknown:
+            _report(results, chosen.metrics, out)
+    if unknown:
+        raise WrongError(unknown)
+    return 1 if failed else 0
+
+
+def _tell(missing: int, number: int, failed: dict[Cell, str]) -> None:
+    """What is not done, and why."""
+    if missing:
+        print(f"{missing} of {number} cells are not finished; the same command runs only those.", file=sys.stderr)
     for cell, reason in failed.items():
         print(f"failed: {cell}: {reason} ({cell.folder / 'failure.txt'})", file=sys.stderr)
-    return 1 if failed else 0
+
+
+def _unknown(results: dict[Cell, dict[str, float]], chosen: list[str] | None) -> str:
+    logged = dict.fromkeys(name for measured in results.values() for name in measured)
+    wrong = [name for name in chosen or [] if name not in logged]
+    return f"there is no metric {wrong[0]!r}; logged are {', '.join(logged)}." if wrong and results else ""
 
 
 def _parser() -> ArgumentParser:
@@ -112,12 +128,11 @@ def _parser() -> ArgumentParser:
 
 def _cells(configurations: list[str], grids: list[str], passed_on: list[str], out: Path) -> list[Cell]:
     files = [located(configuration) for configuration in configurations]
-    missing = [file for file in files if not Path(file).is_file()]
-    if missing:
-        raise WrongError(f"there is no configuration {missing[0]!r}.")
     axes = dict(_axis(grid) for grid in grids)
     if len(axes) < len(grids):
         raise WrongError("expected one --grid for each option, got an option twice.")
+    if any(word.partition("=")[0] == "--trainer.devices" for word in passed_on):
+        raise WrongError("a sweep runs each cell in one process, got --trainer.devices: use `evalkit fit` for several.")
     shared = [f"--config={file}" for file in files] + passed_on
     contents = [Path(file).read_text(encoding="utf-8") for file in [str(BASE), *files]]
     points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
@@ -132,20 +147,39 @@ def _axis(grid: str) -> tuple[str, list[Any]]:
         parsed = None
     if not parsed:
         raise WrongError(f"expected --grid key=value,value,..., such as data.prevalence=0.5,0.1, got {grid!r}.")
+    if len({_text(value) for value in parsed}) < len(parsed):
+        raise WrongError(f"expected every value of {key} once, got one twice: {values}.")
     return key.lstrip("-"), parsed
 
 
 def _cell(values: dict[str, Any], shared: list[str], identity: list[str], out: Path) -> Cell:
     """Its folder's name says the values, and changes with everything that decides about the result."""
     named = "_".join(f"{key.rpartition('.')[2]}={_text(value)}" for key, value in values.items())
-    digest = hashlib.sha256(json.dumps([identity, values]).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(json.dumps([identity, values], default=str).encode()).hexdigest()[:8]
     folder = out / "cells" / (re.sub(r"[^\w.=+-]+", "-", named)[:80] + f"_{digest}")
     options = [f"--{key}={_text(value)}" for key, value in values.items()]
-    return Cell(values, (*shared, *options, f"--trainer.default_root_dir={folder}"), folder)
+    fixed = ("--trainer.devices=1", f"--trainer.default_root_dir={folder}")
+    return Cell(values, (*_ordered([*shared, *options]), *fixed), folder)
+
+
+def _ordered(words: list[str]) -> list[str]:
+    """The same options, classes before what is said about them."""
+    options: list[list[str]] = []
+    for word in words:
+        if word.startswith("--") or not options:
+            options.append([word])
+        else:
+            options[-1].append(word)
+    return [word for option in sorted(options, key=_depth) for word in option]
+
+
+def _depth(option: list[str]) -> int:
+    key = option[0].partition("=")[0]
+    return -1 if key == "--config" else key.count(".")
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(value, default=str).strip('"')
 
 
 # ---- running
@@ -163,13 +197,14 @@ def _run(cell: Cell, failed: dict[Cell, str], tell: Any) -> None:
     from lightning_evalkit.cli.runs import fitted
 
     started = time.perf_counter()
+    shutil.rmtree(cell.folder, ignore_errors=True)  # logs of an attempt that was not finished
+    cell.folder.mkdir(parents=True)
     try:
         _, metrics = fitted(cell.arguments, tell)
     except Exception as error:
         failed[cell] = " ".join(str(error).split()) or type(error).__name__
         write_text(cell.folder / "failure.txt", traceback.format_exc())
         return
-    (cell.folder / "failure.txt").unlink(missing_ok=True)
     seconds = round(time.perf_counter() - started, 2)
     write_json(cell.result, {"values": cell.values, "metrics": metrics, "seconds": seconds})
 
@@ -178,8 +213,6 @@ def _run(cell: Cell, failed: dict[Cell, str], tell: Any) -> None:
 
 
 def _report(results: dict[Cell, dict[str, float]], chosen: list[str] | None, out: Path) -> None:
-    if not results:
-        return
     names = _names(results, chosen)
     keys = list(next(iter(results)).values)
     rows = [[*cell.values.values(), *(measured.get(name, "") for name in names)] for cell, measured in results.items()]
@@ -194,9 +227,6 @@ def _report(results: dict[Cell, dict[str, float]], chosen: list[str] | None, out
 
 def _names(results: dict[Cell, dict[str, float]], chosen: list[str] | None) -> list[str]:
     logged = list(dict.fromkeys(name for measured in results.values() for name in measured))
-    unknown = [name for name in chosen or [] if name not in logged]
-    if unknown:
-        raise WrongError(f"there is no metric {unknown[0]!r}; logged are {', '.join(logged)}.")
     for prefix in ("test/", "val/", ""):
         found = [name for name in logged if name.startswith(prefix)]
         if found:
@@ -217,12 +247,17 @@ def _summary(
     for point, repeated in groups.items():
         columns = [[measured[name] for measured in repeated if name in measured] for name in names]
         spreads = [
-            (fmean(column), stdev(column) if len(column) > 1 else None) if column else None for column in columns
+            (fmean(column), _deviation(column) if len(column) > 1 else None) if column else None for column in columns
         ]
         rows.append([*point, len(repeated), *(part for spread in spreads for part in spread or (None, None))])
         lines.append((*point, str(len(repeated)), *map(_with_spread, spreads)))
     headings = [*shown, "runs", *(f"{name} {part}" for name in names for part in ("mean", "deviation"))]
     return (headings, rows), Table((*shown, "runs", *names), tuple(lines))
+
+
+def _deviation(values: list[float]) -> float:
+    """Python's own fails on NaN."""
+    return stdev(values) if all(map(isfinite, values)) else nan
 
 
 def _with_spread(spread: tuple[float, float | None] | None) -> str:

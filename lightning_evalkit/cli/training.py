@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import signal
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,9 +15,9 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningDataModule, LightningModule
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from lightning_evalkit import callbacks, data, modules
+from lightning_evalkit import callbacks, data, modules  # noqa: F401  (to be named by their short names)
 from lightning_evalkit.cli.configurations import BASE, with_located
-from lightning_evalkit.cli.readable import UNION, WrongError, in_one_line
+from lightning_evalkit.cli.readable import WrongError, in_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +36,37 @@ class EvalkitCLI(LightningCLI):
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """As given, whatever else is on the command line: a sweep runs many."""
-        self.config = parser.parse_args(args)
+        with _readable(ValueError):
+            self.config = parser.parse_args(args)
+        self.asked = args
+        trainer = self.config[self.config.subcommand].trainer
+        if not hasattr(trainer, "max_epochs"):
+            raise WrongError(f"trainer: expected options of the trainer, got {trainer!r}.")
+
+    def _parse_ckpt_path(self) -> None:
+        """What the checkpoint says about its model, except where something else was asked for."""
+        command = self.config.subcommand
+        path = self.config[command].ckpt_path
+        if not path or not Path(path).is_file():
+            return
+        asked = self.parser.parse_args(self.asked, defaults=False)[command].model
+        try:
+            super()._parse_ckpt_path()
+        except UnpicklingError as wrong:
+            raise WrongError(f"{path} is not a checkpoint.") from wrong
+        if asked.class_path != self.config[command].model.class_path:
+            of = self.config[command].model.class_path
+            raise WrongError(f"{path} is a checkpoint of {of}, asked for is {asked.class_path}.")
+        self.config = self.parser.parse_object({command: {"model": asked}}, self.config)
+
+    def _set_seed(self) -> None:
+        with _readable(ValueError):
+            super()._set_seed()
+
+    def instantiate_classes(self) -> None:
+        """Constructors refuse values."""
+        with _readable(ValueError):
+            super().instantiate_classes()
 
     def predict(self, **kwargs: Any) -> None:
         """Predict, and keep what was predicted: one file per rank."""
@@ -59,7 +89,7 @@ def run(arguments: Sequence[str]) -> int:
 def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> EvalkitCLI:
     """Run a command of the Lightning CLI with callbacks beyond the configured ones; gives trainer, model and data."""
     words = with_located(list(arguments))
-    with _readable(), _interruptible(), warnings.catch_warnings():
+    with _readable(), interruptible(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own use of torch
         warnings.filterwarnings("ignore", message=".*configure_optimizers` will be overridden.*")  # as was asked for
         return _only(words[0])(
@@ -90,38 +120,22 @@ def _only(command: str) -> type[EvalkitCLI]:
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def _readable(*also: type[Exception]) -> Iterator[None]:
     """Faults of the configuration in one line."""
     try:
         yield
-    except (ArgumentError, MisconfigurationException) as wrong:
-        raise WrongError(in_one_line(wrong, _known())) from wrong
-    except ValueError as wrong:
-        if UNION not in str(wrong):
-            raise
-        raise WrongError(in_one_line(wrong, _known())) from wrong
-
-
-def _known() -> dict[str, list[str]]:
-    """The classes that can be named, and the options of each."""
-    classes = [getattr(part, name) for part in (callbacks, data, modules) for name in part.__all__]
-    return {"classes": [each.__name__ for each in classes], **{each.__name__: _options(each) for each in classes}}
-
-
-def _options(owner: type) -> list[str]:
-    """The parameters of a class and of those it passes the rest on to."""
-    initialisers = [vars(each)["__init__"] for each in owner.__mro__[:-1] if "__init__" in vars(each)]
-    return sorted({name for each in initialisers for name in inspect.signature(each).parameters} - {"self", "options"})
+    except (ArgumentError, MisconfigurationException) + also as wrong:  # noqa: RUF005
+        raise WrongError(in_one_line(wrong)) from wrong
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
-    """Lightning makes ``sys.exit(1)`` of Ctrl-C and ignores further ones: here it is what it was."""
+def interruptible() -> Iterator[None]:
+    """Lightning makes ``sys.exit(1)`` of Ctrl-C, and may ignore further ones: here it is what it was."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
     except SystemExit as stopped:
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and before is not signal.SIG_IGN:
+        if isinstance(stopped.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from stopped
         raise
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,16 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """A JSON file for people and programs: indented, in a fixed order."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(_finite(content), indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def _finite(content: Any) -> Any:
+    """JSON knows neither NaN nor infinity."""
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def write_csv(path: Path, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

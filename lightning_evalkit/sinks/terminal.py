@@ -46,6 +46,7 @@ def show_table(shown: Table, console: Console | None = None) -> None:
 def progress(total: float) -> Iterator[Callable[[float, str], None]]:
     """One bar over long work: call what is given with the work done so far and what is being done."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total)
         yield lambda done, doing: bar.update(task, completed=done, description=doing)
