@@ -1231,6 +1231,7 @@ FACADES = [
     name
     for name in metrics.__all__
     if not isinstance(getattr(metrics, name), type) and hasattr(peer_metrics, name) and name[0].isupper()
+    if issubclass(getattr(metrics, name).multiclass, CountMetric)  # those of scores have a file of their own
 ]
 TASKS = ("binary", "multiclass", "multilabel")
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from lightning_evalkit.callbacks.curves import KeptScores
     from lightning_evalkit.evaluation.base import Evaluation
 
 HEADLINES = ("accuracy", "exact_match", "hamming_accuracy", "f1", "f1/micro", "f1/macro")
@@ -30,6 +31,7 @@ class Reading:
     rows: Sequence[str]
     matrix: Tensor | None
     explanation: str | None
+    scores: KeptScores | None
 
     def tag(self, what: str) -> str:
         """Where something of this evaluation is shown."""

@@ -12,7 +12,9 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.trainer.states import TrainerFn
 from torchmetrics.utilities import rank_zero_warn
 
+from lightning_evalkit.callbacks.curves import KeptScores, kept_scores
 from lightning_evalkit.callbacks.observed import STAGES, Observed, evaluations
+from lightning_evalkit.callbacks.panels import panels
 from lightning_evalkit.callbacks.reading import Reading, explanation, headlines, rows
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.sinks import figures, tensorboard
@@ -32,17 +34,25 @@ ADD_LOGGER = (
 
 
 class TensorBoardReport(Callback):
-    """Confusion matrices, explanations, charts of accuracy and F1, and hyperparameters, for any LightningModule.
+    """Confusion matrices, curves, explanations, charts of accuracy and F1, hyperparameters, for any LightningModule.
 
     Every evaluation that is an attribute of the module, or in a ModuleDict or ModuleList, is shown under its prefix at
-    the end of each epoch that counted something in it. ``every_n_epochs`` shows fewer figures and explanations, but
-    always the last. The charts are in the tab "Custom Scalars" and hold what the module itself logs.
+    the end of each epoch that counted something in it. ``every_n_epochs`` shows fewer figures, curves and explanations,
+    but always the last. The charts are in the tab "Custom Scalars" and hold what the module itself logs. ``curves`` are
+    those of evaluations with ``curves=True``: in the tab "PR Curves", up to ten classes or labels, and as a figure.
     """
 
-    def __init__(self, every_n_epochs: int = 1, figures: bool = True, explanations: bool = True) -> None:
+    def __init__(
+        self, every_n_epochs: int = 1, figures: bool = True, explanations: bool = True, curves: bool = True
+    ) -> None:
         if not isinstance(every_n_epochs, int) or every_n_epochs < 1:
             raise DeclarationError(f"expected every_n_epochs to be a whole number from 1 on, got {every_n_epochs!r}.")
-        self.every_n_epochs, self.figures, self.explanations = every_n_epochs, figures, explanations
+        self.every_n_epochs, self.figures, self.explanations, self.curves = (
+            every_n_epochs,
+            figures,
+            explanations,
+            curves,
+        )
         self._said: set[tuple[str, str]] = set()
         self._ended: dict[str, bool] = {}  # whether the run is over, by the folder of its hyperparameters
         self._forget()
@@ -144,17 +154,20 @@ class TensorBoardReport(Callback):
 
     def _read(self, trainer: Trainer, stage: str, evaluation: Evaluation, distinction: str) -> Reading:
         start, end = evaluation.prefix or f"{stage}/", f"{evaluation.postfix or ''}{distinction}"
-        matrix = text = None
+        matrix = text = scores = None
         if self.figures:
             with self._going_on("draw the confusion matrix", start):
                 matrix = evaluation.confusion_matrix.cpu()
         if self.explanations:
             with self._going_on("write the explanation", start):
                 text = explanation(evaluation)
+        if self.curves:
+            with self._going_on("read the curves", start):
+                scores = kept_scores(evaluation)
         # The step of this epoch's scalars, which Lightning logs after the hooks.
         step = trainer.fit_loop.epoch_loop._batches_that_stepped - (stage == "train")
         epoch = f" · epoch {trainer.current_epoch}" if trainer.state.fn == TrainerFn.FITTING else ""
-        return Reading(start, end, epoch, step, rows(evaluation), matrix, text)
+        return Reading(start, end, epoch, step, rows(evaluation), matrix, text, scores)
 
     def _draw_in_time(self, trainer: Trainer, reading: Reading) -> None:
         """Now, or at the end of the run if no later epoch is drawn."""
@@ -175,6 +188,20 @@ class TensorBoardReport(Callback):
                 tag = reading.tag("explanation")
                 for logger in _loggers(trainer):
                     tensorboard.add_text(logger.experiment, _tag(logger, tag), reading.explanation, reading.step)
+        if reading.scores is not None:
+            with self._going_on("draw the curves", reading.start):
+                self._draw_curves(trainer, reading, reading.scores)
+
+    def _draw_curves(self, trainer: Trainer, reading: Reading, scores: KeptScores) -> None:
+        for name, counts in scores.pr_curves():
+            tag = reading.tag(f"pr_curve/{name}" if name else "pr_curve")
+            for logger in _loggers(trainer):
+                tensorboard.add_pr_curve(logger.experiment, _tag(logger, tag), counts, reading.step)
+        if self.figures:
+            tag = reading.tag("curves")
+            image = figures.pixels(figures.panels(panels(scores), tag + reading.epoch))
+            for logger in _loggers(trainer):
+                tensorboard.add_image(logger.experiment, _tag(logger, tag), image, reading.step)
 
     def _finish(self, trainer: Trainer, succeeded: bool) -> None:
         if not trainer.is_global_zero:

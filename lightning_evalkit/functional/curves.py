@@ -114,6 +114,12 @@ def _number(values: Callable[..., Tensor]) -> Callable[[ScoreCounter, Totals, Op
     return compute
 
 
+def _equal_error_rate(counter: ScoreCounter, totals: Totals, options: Options) -> Tensor:
+    if options.get("average"):
+        return results.averaged_equal_error_rate(counter.tables(totals), options["average"])
+    return _number(results.equal_error_rates)(counter, totals, options)
+
+
 def _point(
     pair: Callable[[ScoreCounts], Any], best: Callable[..., Any], bound: str
 ) -> Callable[[ScoreCounter, Totals, Options], tuple[Tensor, Tensor]]:
@@ -149,11 +155,7 @@ def _specific(table: ScoreCounts) -> Any:
 # ---- the functions
 
 _roc, _precision_recall = _curve(results.roc), _curve(results.precision_recall)
-_auroc, _precision, _eer = (
-    _number(results.areas),
-    _number(results.average_precisions),
-    _number(results.equal_error_rates),
-)
+_auroc, _precision, _eer = _number(results.areas), _number(results.average_precisions), _equal_error_rate
 _NO_AVERAGE: dict[str, Any] = {"average": None}
 _MACRO = {"average": "macro"}
 _NUMBERS = ("average", *COMMON)

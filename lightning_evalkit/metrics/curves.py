@@ -146,4 +146,15 @@ class MulticlassEER(Eer, MulticlassCurve):
 
 
 class MultilabelEER(Eer, MultilabelScores):
-    """The equal error rates of each label."""
+    """The equal error rates of each label; an ``average`` is accepted and of no meaning, as in torchmetrics' facade."""
+
+    def __init__(
+        self,
+        num_labels: int,
+        thresholds: Thresholds = "fine",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        average: None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)

@@ -38,7 +38,7 @@ class Facade(Generic[OfBinary, OfMulticlass, OfMultilabel]):
     multiclass: type[OfMulticlass]
     multilabel: type[OfMultilabel]
     order: tuple[str, ...] = ORDER
-    average: str = "micro"
+    average: str | None = "micro"
 
     @overload
     def __call__(self, task: Literal["binary"], *args: Any, **kwargs: Any) -> OfBinary: ...
@@ -113,7 +113,7 @@ PrecisionRecallCurve = Facade(
     curves.MultilabelPrecisionRecallCurve,
     _SCORES,
 )
-EER = Facade(curves.BinaryEER, curves.MulticlassEER, curves.MultilabelEER, _SCORES)
+EER = Facade(curves.BinaryEER, curves.MulticlassEER, curves.MultilabelEER, (*_SCORES, "average"), None)
 AUROC = Facade(
     curves.BinaryAUROC, curves.MulticlassAUROC, curves.MultilabelAUROC, (*_SCORES, "average", "max_fpr"), "macro"
 )

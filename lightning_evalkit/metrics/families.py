@@ -115,6 +115,10 @@ class Eer(Number):
         """The rates."""
         return results.equal_error_rates(tables)
 
+    def result(self, tables: Tables) -> Tensor:
+        """Of the averaged curve, if one is asked for."""
+        return results.averaged_equal_error_rate(tables, self.average) if self.average else super().result(tables)
+
 
 def _joined_bounds(found: list[Bounded]) -> Bounded:
     return type(found[0])(*(torch.cat(parts) for parts in zip(*found, strict=True)))

@@ -1,10 +1,10 @@
-"""Counts into pictures: the one file that knows matplotlib. Figures are plain values; pyplot has no part in them."""
+"""Counts and curves into pictures: the one file that knows matplotlib. Figures are plain values, without pyplot."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib import colormaps
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
     Numbers = NDArray[np.float64]
@@ -34,6 +34,38 @@ NAME, TITLE = 24, 60  # characters; what is longer is shortened
 MANY_CLASSES, MANY_LABELS = 15, 100  # with more, no numbers are written into the cells
 COLUMNS = ("TP", "FP", "FN", "TN", "precision", "recall", "F1")
 UNDEFINED = to_rgba("#ececec")
+SIDE, POINT, LARGEST = 4.3, 12, 300  # inches of a panel; areas of the smallest point, and of one that holds everything
+TICKS = np.linspace(0, 1, 6)
+STYLES: dict[str, dict[str, Any]] = {
+    "solid": {"linewidth": 1.8},
+    "dashed": {"linewidth": 1.1, "linestyle": "--"},
+    "dotted": {"linewidth": 1.1, "linestyle": ":"},
+    "thin": {"linewidth": 0.6, "color": "silver"},
+    "mean": {"linewidth": 2.6, "color": "black"},
+    "mark": {"linestyle": "none", "marker": "o", "markersize": 7, "markeredgecolor": "black", "zorder": 3},
+}
+
+
+class Line(NamedTuple):
+    """Points, of several lines if they have columns; ``number`` is a colour, ``sizes`` are shares of the samples."""
+
+    x: ArrayLike
+    y: ArrayLike
+    label: str = ""
+    kind: str = "solid"  # or another of the styles, or "bars"
+    number: int | None = None
+    sizes: ArrayLike | None = None
+
+
+class Panel(NamedTuple):
+    """Lines in the unit square; a note says why there are none."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    heading: str = ""
+    note: str = ""
 
 
 def confusion_matrix(matrix: Tensor, names: Sequence[str], title: str = "") -> Figure:
@@ -55,7 +87,7 @@ def confusion_matrix(matrix: Tensor, names: Sequence[str], title: str = "") -> F
         axes.tick_params(axis="x", labelrotation=90)
     axes.set_ylabel("target", fontsize=LARGE)
     axes.set_xlabel("predicted", fontsize=LARGE)
-    return _framed(figure, axes, title)
+    return _framed(figure, _entitled(axes, title))
 
 
 def label_counts(matrix: Tensor, names: Sequence[str], title: str = "") -> Figure:
@@ -75,7 +107,7 @@ def label_counts(matrix: Tensor, names: Sequence[str], title: str = "") -> Figur
     _name(axes.xaxis, COLUMNS, width)
     axes.xaxis.tick_top()
     axes.set_xlabel("blue: share of all positives (TP, FN) or of all negatives (FP, TN)", fontsize=SMALL)
-    return _framed(figure, axes, title)
+    return _framed(figure, _entitled(axes, title))
 
 
 def accuracy_and_f1(
@@ -91,16 +123,23 @@ def accuracy_and_f1(
     Lines over ``shares`` are theory: recall and specificity ``kept``, and the ``best`` possible. Points are what was
     ``measured`` of the one and of the ``trained`` ones. Where the one's lines cross is marked.
     """
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    _lines_and_points(left, shares, kept, measured, "recall and specificity kept")
-    _lines_and_points(right, shares, best, trained, "best possible")
-    left.set_title("One classifier, other mixtures of classes")
-    right.set_title("Trained anew at each share of positives")
+    left = _lines_and_points(shares, kept, measured, "recall and specificity kept")
+    right = _lines_and_points(shares, best, trained, "best possible")
     if crossing is not None:
-        _mark(left, crossing, float(np.interp(crossing, shares, kept["f1"])))
-    left.set_ylabel("accuracy and F1 on test data")
-    return figure
+        left.append(Line((crossing, crossing), (0, 1), f"equal at s/(r + s) = {crossing:.3f}", "dotted"))
+    axes = ("share of positives", "accuracy and F1 on test data")
+    one, many = "One classifier, other mixtures of classes", "Trained anew at each share of positives"
+    return panels([Panel(one, *axes, left), Panel(many, *axes, right)])
+
+
+def panels(shown: Sequence[Panel], title: str = "") -> Figure:
+    """Panels with their legends, two in a row."""
+    figure = Figure(figsize=(SIDE, SIDE), dpi=DPI)
+    FigureCanvasAgg(figure)  # by which texts are measured
+    drawn = [_filled(figure.add_axes((0, 0, 1, 1), label=str(place)), panel) for place, panel in enumerate(shown)]
+    if title:
+        drawn[0].set_title(f"{shortened(title, TITLE)}\n{shown[0].title}", fontsize=LARGE, loc="left", parse_math=False)
+    return _framed(figure, drawn, columns=2)
 
 
 def pixels(figure: Figure) -> NDArray[np.uint8]:
@@ -181,10 +220,10 @@ def _name(axis: Axis, names: Sequence[str], cell: float) -> None:
     places = range(0, len(names), math.ceil(LINE / cell))
     size = MEDIUM if cell > 0.25 else SMALL
     # A name is text, not mathematics: it may have any number of dollar signs.
-    axis.set_ticks(places, [_shortened(names[place], NAME) for place in places], fontsize=size, parse_math=False)
+    axis.set_ticks(places, [shortened(names[place]) for place in places], fontsize=size, parse_math=False)
 
 
-def _shortened(text: str, most: int) -> str:
+def shortened(text: str, most: int = NAME) -> str:
     """In one line, with both ends kept: names often differ only at the end."""
     text = " ".join(text.split())
     end = most // 3
@@ -198,42 +237,62 @@ def _add_scale(figure: Figure, axes: Axes) -> None:
     bar.ax.tick_params(labelsize=MEDIUM)
 
 
-def _framed(figure: Figure, axes: Axes, title: str) -> Figure:
-    """Grow the figure by what stands around its cells, so that nothing is cut off and no cell shrinks."""
-    axes.set_title(_shortened(title, TITLE), fontsize=LARGE, loc="left", parse_math=False, pad=10)
-    width, height = figure.get_size_inches()
-    box = axes.get_tightbbox()
-    assert box is not None  # as only invisible axes have none
-    low, high = box.get_points() / DPI
-    (full_width, full_height), (left, bottom) = high - low + 2 * MARGIN, MARGIN - low
-    figure.set_size_inches(full_width, full_height)
-    axes.set_position((left / full_width, bottom / full_height, width / full_width, height / full_height))
+def _entitled(axes: Axes, title: str) -> list[Axes]:
+    axes.set_title(shortened(title, TITLE), fontsize=LARGE, loc="left", parse_math=False, pad=10)
+    return [axes]
+
+
+def _framed(figure: Figure, drawn: Sequence[Axes], columns: int = 1) -> Figure:
+    """Grow the figure by what stands around what was drawn in its size, so that nothing is cut off or shrinks."""
+    size, rows = figure.get_size_inches(), math.ceil(len(drawn) / columns)
+    boxes = [axes.get_tightbbox() for axes in drawn]
+    low, high = (np.stack([getattr(box, end) for box in boxes]) / DPI for end in ("min", "max"))
+    cell = high.max(0) - low.min(0) + 2 * MARGIN
+    whole = cell * (columns, rows)
+    figure.set_size_inches(whole)
+    for place, axes in enumerate(drawn):
+        row, column = divmod(place, columns)
+        corner = cell * (column, rows - 1 - row) + MARGIN - low.min(0)
+        axes.set_position((*corner / whole, *size / whole))
     return figure
 
 
-# ---- curves
+# ---- panels
 
 
 def _lines_and_points(
-    axes: Axes,
-    shares: Sequence[float],
-    lines: Mapping[str, Sequence[float]],
-    points: Mapping[str, Sequence[float]],
-    line: str,
-) -> None:
-    for name, label, colour, marker in (("accuracy", "accuracy", "tab:blue", "o"), ("f1", "F1", "tab:orange", "s")):
-        axes.plot(shares, lines[name], color=colour, label=f"{label}, {line}")
-        axes.plot(points["prevalence"], points[name], marker, color=colour, mec="black", label=f"{label}, measured")
-    axes.set(xlabel="share of positives", xlim=(0, 1), ylim=(0, 1.02))
-    axes.grid(alpha=0.3)
-    axes.legend(loc="lower right", fontsize="small")
+    shares: Sequence[float], lines: Mapping[str, Sequence[float]], points: Mapping[str, Sequence[float]], line: str
+) -> list[Line]:
+    drawn = []
+    for number, (name, label) in enumerate({"accuracy": "accuracy", "f1": "F1"}.items()):
+        drawn.append(Line(shares, lines[name], f"{label}, {line}", number=number))
+        drawn.append(Line(points["prevalence"], points[name], f"{label}, measured", "mark", number))
+    return drawn
 
 
-def _mark(axes: Axes, share: float, value: float) -> None:
-    axes.axvline(share, color="grey", linestyle=":")
-    axes.annotate(
-        f"equal at s/(r + s) = {share:.3f}",
-        (share, value),
-        xytext=(share + 0.06, value - 0.35),
-        arrowprops={"arrowstyle": "->"},
+def _filled(axes: Axes, panel: Panel) -> Axes:
+    artists = [(_draw(axes, line), line.label) for line in panel.lines]
+    handles, labels = zip(*(each for each in artists if each[1]), strict=True)
+    # Names take any room, so they stand beside; they are text, not mathematics.
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02)} if panel.heading else {"loc": "best"}
+    legend = axes.legend(handles, labels, title=panel.heading, alignment="left", fontsize=MEDIUM, **place)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    box = {"facecolor": "white", "edgecolor": "none"}
+    axes.text(0.5, 0.5, panel.note, ha="center", va="center", fontsize=LARGE, color="firebrick", bbox=box)
+    axes.set_title(panel.title, fontsize=LARGE, loc="left")
+    axes.set(
+        xlabel=panel.x_label, ylabel=panel.y_label, xticks=TICKS, yticks=TICKS, xlim=(-0.01, 1.01), ylim=(-0.01, 1.02)
     )
+    axes.grid(alpha=0.3)
+    return axes
+
+
+def _draw(axes: Axes, line: Line) -> Any:
+    x, y = np.asarray(line.x), np.asarray(line.y)
+    if line.kind == "bars":
+        return axes.bar(x, y, width=0.9 / len(x), color="lightsteelblue")
+    style = {"color": "grey" if line.number is None else f"C{line.number}"} | STYLES[line.kind]
+    if line.sizes is not None:
+        axes.scatter(x, y, POINT + LARGEST * np.asarray(line.sizes), style["color"])
+    return axes.plot(x, y, **style)[0]

@@ -1,4 +1,4 @@
-"""Images, texts, charts and hyperparameters into an event file: the one file that knows TensorBoard.
+"""Images, texts, PR curves, charts and hyperparameters into an event file: the one file that knows TensorBoard.
 
 Scalars are not written here: the logger of the training writes them, and charts and the HParams tab show those.
 """
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch.utils.tensorboard import SummaryWriter
 
+    from lightning_evalkit.counts import Counts
+
 LONGEST = 250
 """Texts of hyperparameters are cut after so many characters."""
 
@@ -36,6 +38,14 @@ def add_image(writer: SummaryWriter, tag: str, pixels: NDArray[np.uint8], step: 
 def add_text(writer: SummaryWriter, tag: str, markdown: str, step: int) -> None:
     """A text in Markdown."""
     writer.add_text(tag, markdown, step)
+
+
+def add_pr_curve(writer: SummaryWriter, tag: str, counts: Counts, step: int) -> None:
+    """Counts at thresholds that rise evenly from 0 to 1, at most 127; TensorBoard cuts where nothing is positive."""
+    real = counts.real()
+    precision, recall = (real.tp / real.predicted_positives).nan_to_num(1.0), real.tp / real.positives
+    tp, fp, fn, tn = (cell.numpy() for cell in real.cells)
+    writer.add_pr_curve_raw(tag, tp, fp, tn, fn, precision.numpy(), recall.numpy(), step, len(precision))
 
 
 def add_charts(writer: SummaryWriter, category: str, charts: Mapping[str, Iterable[str]]) -> None:

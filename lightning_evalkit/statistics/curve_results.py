@@ -135,6 +135,12 @@ def equal_error_rates(tables: Tables) -> Tensor:
     return torch.cat([curves.nearest_rate(fpr, tpr) for fpr, tpr in rates])
 
 
+def averaged_equal_error_rate(tables: Tables, average: str) -> Tensor:
+    """The equal error rate of the averaged curve, as in torchmetrics: not the average of the rates."""
+    fpr, tpr, _ = all_curves(tables, roc, average)
+    return curves.nearest_rate(fpr.double(), tpr.double()).float()
+
+
 def averaged_over_questions(values: Tensor, tables: Tables, average: str | None) -> Tensor:
     """Over the questions that have a value."""
     if average in (None, "none"):

@@ -56,7 +56,9 @@ def counts_at(scores: ScoreCounts, threshold: float) -> Counts:
     if not 0 <= threshold <= 1:
         raise InputError(f"expected a threshold in [0, 1], got {threshold}.")
     points: Reached = reached(scores)
-    place = int((points.thresholds >= threshold).sum()) - 1
+    # The bin of one half begins a rounding error below it; no bin is so narrow.
+    lowest = threshold - 2.0**-22 * min(threshold, 1 - threshold)
+    place = int((points.thresholds >= lowest).sum()) - 1
     return points.counts.at(place)
 
 
