@@ -19,13 +19,13 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torchmetrics.classification as peer
-from binary import Operators, on_an_accelerator
+from binary import Operators
 from timing import Effort, Row, best_of, duration, evenly_timed, markdown, progress_bar
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from lightning_evalkit import BinaryEvaluation
 from lightning_evalkit.metrics import BinaryAUROC
@@ -109,19 +109,40 @@ def compared(work: str, works: dict[str, Callable[[], object]], effort: Effort, 
 # ---- operators and synchronisations of an update
 
 
+class Dispatched(Operators):
+    """Counts copies from the CPU too, for which the host waits."""
+
+    copies = 0
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.copies += "_to_copy" in str(operator) and args[0].is_cpu and bool((kwargs or {}).get("device"))
+        return super().__torch_dispatch__(operator, types, args, kwargs)
+
+
 def operators(effort: Effort) -> str:
-    with Operators() as elsewhere:
+    with Dispatched() as elsewhere:
         theirs().update(*batch(SMALL))
     rows = []
     for name, metric in ours("probabilities").items():
-        tally = getattr(metric, "tally", metric)
-        here = on_an_accelerator(SimpleNamespace(tally=tally, update=tally.update))  # type: ignore[arg-type]
-        work = f"operators of an update, {name} (ours on an accelerator, theirs on the CPU)"
+        here = on_an_accelerator(getattr(metric, "tally", metric))
+        work, waiting = f"operators of an update, {name}", here.waiting + here.copies
         rows += [
-            Row(work, PEER, len(elsewhere.names), len(here.names), counted=True),
-            Row("of them, waiting for the device", PEER, elsewhere.waiting, here.waiting, "0", counted=True),
+            Row(f"{work} (ours on an accelerator)", PEER, len(elsewhere.names), len(here.names), counted=True),
+            Row("of them, waiting for the device", PEER, elsewhere.waiting, waiting, "0", counted=True),
         ]
     return markdown(rows)
+
+
+def on_an_accelerator(tally: Any) -> Dispatched:
+    """What an update dispatches for tensors that claim to be on a GPU; reading a value of theirs would raise."""
+    device = torch.device("cuda:0")
+    with FakeTensorMode(allow_non_fake_inputs=True):  # what a metric holds beside its state
+        tally._apply(lambda held: held.to(device))
+        scores = torch.zeros(SMALL, device=device)
+        target = torch.zeros(SMALL, dtype=torch.int64, device=device)
+        with Dispatched() as dispatched:
+            tally.update(scores, target)
+    return dispatched
 
 
 # ---- many scores: time, memory and error
@@ -228,8 +249,8 @@ def shown(samples: int, way: str, results: list[Measured]) -> tuple[str, ...]:
     """The fewest seconds and bytes: more was not needed."""
     seconds, memory = (min(getattr(result, name) for result in results) for name in ("seconds", "memory"))
     value, bounds = results[0].value, results[0].bounds
-    between = f"{bounds[0]:.7f} to {bounds[1]:.7f}" if bounds else ""
-    return (f"{samples:,} scores", way, duration(seconds), f"{memory / 2**20:.1f} MB", f"{value:.7f}", between)
+    between = f"{bounds[0]:.6f} to {bounds[1]:.6f}" if bounds else ""
+    return (f"{samples:,} scores", way, duration(seconds), f"{memory / 2**20:.1f} MB", f"{value:.6f}", between)
 
 
 # ---- all of it
