@@ -18,9 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score
 from test_device import DEVICE, deferred, pretend_on_device, tally_of
-from test_many_device import OrderedOperators, assert_same_totals
 from torch import Tensor
-from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
@@ -229,10 +227,16 @@ def test_infinite_logits_stay_in_the_last_bin(kind: torch.dtype, way: str) -> No
         metric = BinaryROC(thresholds=[0.2, 0.5], inputs="logits")
         batch = torch.tensor([INF, 3.0, -3.0, -INF], dtype=kind), torch.tensor(target)
         _updated(metric, batch, way)
-        table = metric.counter.tables(metric.totals)[0]
+        table = scores_in(metric)[0]
         ones, zeros = [[0, 0, 2]], [[2, 0, 0]]
         assert table.yes.tolist() == (ones if target[0] else zeros)
         assert table.no.tolist() == (zeros if target[0] else ones)
+
+
+def scores_in(counting: Any) -> list[Any]:
+    """The histograms of an evaluation or a metric; one for each question where every score is kept."""
+    counter, totals = tally_of(counting).counter, tally_of(counting).totals
+    return counter.tables(totals) if hasattr(counter, "tables") else [counter.scores(totals)]
 
 
 def _updated(metric: Any, batch: Batch, way: str = "at_once") -> Any:
@@ -263,8 +267,7 @@ def test_many_classes_get_fewer_bins_so_that_the_state_stays_below_64_megabytes(
 
 def test_a_binary_problem_has_65_536_bins() -> None:
     evaluation = BinaryEvaluation("logits", curves=True)
-    assert evaluation.roc.__self__ is evaluation
-    assert tally_of(evaluation).counter.scores(evaluation.tally.totals).yes.shape == (1, 65_536)
+    assert scores_in(evaluation)[0].yes.shape == (1, 65_536)
 
 
 def test_the_state_does_not_grow_with_the_samples() -> None:
@@ -427,7 +430,7 @@ def test_whole_weights_are_repetitions_and_no_weight_is_absence(name: str) -> No
     repeated.update(preds[places], target[places])
     _assert_same_results(weighted.compute(), repeated.compute())
     if name in EVALUATIONS:
-        one, other = (tally_of(each).counter.scores(tally_of(each).totals) for each in (weighted, repeated))
+        one, other = (scores_in(each)[0] for each in (weighted, repeated))
         assert torch.equal(one.yes, other.yes.double())
         assert torch.equal(one.no, other.no.double())
 
@@ -448,10 +451,10 @@ def test_an_ignored_element_is_as_if_it_were_not_there(variant: Variant) -> None
         kept = rows((preds, target, *weight), ~away)
         without.update(*kept)
         without.update(*kept)
-        one, other = (tally_of(each).counter.scores(each.tally.totals) for each in (ignoring, without))
+        one, other = (scores_in(each)[0] for each in (ignoring, without))
         assert torch.equal(one.yes, other.yes)
         assert torch.equal(one.no, other.no)
-    scores = ignoring.tally.counter.scores(ignoring.tally.totals)
+    scores = scores_in(ignoring)[0]
     questions = 4 if variant.kind.startswith("classes") else 1
     unit = (weight[0].reshape(-1, *[1] * (target.ndim - 1)) if weight else 1) * torch.ones(target.shape)
     assert float((scores.yes + scores.no).sum()) == 2 * questions * float(unit[~away].sum())
@@ -483,10 +486,9 @@ def test_more_dimensions_are_more_samples(variant: Variant) -> None:
         if weight:
             pytest.skip("whole samples have one weight")
     images.update(preds, target, *(each.reshape(4, 2, 3) for each in weight))
-    one, other = (tally_of(each) for each in (flat, images))
-    tables = [each.counter.scores(each.totals) for each in (one, other)]
-    assert torch.equal(tables[0].yes, tables[1].yes)
-    assert torch.equal(tables[0].no, tables[1].no)
+    one, other = (scores_in(each)[0] for each in (flat, images))
+    assert torch.equal(one.yes, other.yes)
+    assert torch.equal(one.no, other.no)
 
 
 @every_variant
@@ -609,12 +611,11 @@ def test_wrong_values_elsewhere_are_counted_as_invalid_and_compute_raises(name: 
     for _ in range(2):
         with pytest.raises(InputError, match=rf"^{invalid} samples counted by \w+ were not what was declared"):
             counting.compute()
-    scores = tally_of(counting).counter.tables if not hasattr(counting, "tally") else None
-    tables = (
-        scores(tally_of(counting).totals) if scores else [tally_of(counting).counter.scores(tally_of(counting).totals)]
-    )
     per_sample = 4 if name.startswith(("class", "no_softmax")) else 1
-    assert sum(int((table.yes + table.no).sum()) for table in tables) == (bad[1].numel() - invalid) * per_sample
+    assert (
+        sum(int((table.yes + table.no).sum()) for table in scores_in(counting))
+        == (bad[1].numel() - invalid) * per_sample
+    )
 
 
 @pytest.mark.parametrize("thresholds", ["fine", "bfloat16", 7, None], ids=str)
@@ -956,6 +957,8 @@ PRETENDED = VARIANTS | {
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=str)
 def test_an_update_reads_nothing_back_and_adds_in_order(name: str, kind: torch.dtype) -> None:
     """The first update may bring thresholds to the device, no other."""
+    from test_many_device import OrderedOperators  # late: it loads the compiler, and ranks load this file
+
     counting, batch = PRETENDED[name].fresh(), PRETENDED[name].batch()
     with FakeTensorMode(allow_non_fake_inputs=True):
         pretend_on_device(counting)
@@ -979,6 +982,8 @@ COMPILED = ("binary_logits", "binary_weighted", "classes_ignoring", "labels", "g
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMPILED)
 def test_equal_batches_are_one_graph(name: str) -> None:
+    from torch._dynamo.testing import CompileCounter  # late: ranks load this file
+
     torch._dynamo.reset()
     variant, graphs = VARIANTS[name], CompileCounter()
     counting, eager = variant.fresh(), variant.fresh()
@@ -1163,7 +1168,7 @@ def test_a_cast_does_not_touch_it(variant: Variant) -> None:
     cast.set_dtype(torch.float16)
     for each in (cast, kept):
         each.update(*variant.batch(20, 2))
-    assert_same_totals(cast, kept)
+    assert_same_counts(cast, kept)
     assert tally_of(cast).totals.integers.dtype == torch.int64
     assert all(total is None or total.dtype in (torch.int64, torch.float64) for total in tally_of(cast).totals)
 

@@ -57,8 +57,8 @@ class FineBins:
 
     def at_once(self, scores: Array) -> Array:
         """In single precision, in place: memory is what takes the time."""
-        size, sign = _probable_sizes(scores) if self.probable else (np.abs(scores, dtype=np.float32), scores)
-        certain = np.isposinf(size) if np.maximum.reduce(size, axis=None, initial=0) == np.inf else None
+        size, sign = _probable_sizes(scores) if self.probable else _logit_sizes(scores)
+        certain = np.isinf(size) if np.maximum.reduce(size, axis=None, initial=0) == np.inf else None
         np.add(size, SOFT, out=size)
         np.divide(-SOFT, size, out=size)
         np.add(size, 1, out=size)
@@ -81,7 +81,7 @@ class FineBins:
             certain = rare == 0
         else:
             negative, size = scores < 0, scores.float().abs()
-            certain = size == torch.inf
+            certain = scores.abs() == torch.inf
         soft = 1 - SOFT / (size + SOFT)
         signed = torch.where(negative, -soft, soft)
         places = ((signed + 1) * self.scale).int().long() + 1
@@ -112,6 +112,15 @@ def _lowest(number: int, probable: bool) -> Tensor:
         low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
     scores = torch.from_numpy(_from_order(low)).double()
     return scores if probable else scores.sigmoid()
+
+
+def _logit_sizes(scores: Array) -> tuple[Array, Array]:
+    """How large a logit is, and its sign; what single precision cannot hold is large, but not infinite."""
+    if scores.dtype != np.float64:
+        return np.abs(scores, dtype=np.float32), scores
+    size = np.abs(scores)
+    np.minimum(size, np.finfo(np.float32).max, out=size, where=size < np.inf)
+    return size.astype(np.float32), scores
 
 
 def _probable_sizes(scores: Array) -> tuple[Array, Array]:
@@ -170,6 +179,8 @@ class CutBins:
         self.cuts = torch.tensor(moved, dtype=torch.float32)
         self.edges = self.cuts.numpy()
         self.table = _table(self.edges)
+        known = (self.cuts, self.cuts.double())
+        self.moved: dict[tuple[torch.device, torch.dtype], Tensor] = {(each.device, each.dtype): each for each in known}
 
     def at_once(self, scores: Array) -> Array:
         """How many cuts are not above each score."""
@@ -182,8 +193,12 @@ class CutBins:
         return places
 
     def deferred(self, scores: Tensor) -> Tensor:
-        """By a binary search."""
-        return torch.searchsorted(self.cuts.to(scores.device), scores.float().contiguous(), right=True)
+        """By a binary search, in the precision of the scores; cuts are brought to a device once."""
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).contiguous()
+        place = scores.device, scores.dtype
+        if place not in self.moved:
+            self.moved[place] = self.cuts.to(*place)
+        return torch.searchsorted(self.moved[place], scores, right=True)
 
     def alone(self) -> Tensor:
         """None."""
@@ -218,7 +233,7 @@ def _table(edges: Array) -> tuple[int, int, Array, Array] | None:
         if len(set(begins.tolist())) == len(places):
             first, last = int(begins[0]) - 1, int(begins[-1]) + 1
             starts = np.arange(first, last + 1) << shift
-            inside = np.full(len(starts), np.float32(np.inf))
+            inside = np.full(len(starts), np.float32(np.nan))  # which nothing reaches
             inside[begins - first] = edges
             return shift, first, np.searchsorted(places, starts, side="left").astype(np.int32), inside
     return None

@@ -37,8 +37,8 @@ class ExactScores(ScoreCounter):
         self.plain, self.seen = False, 0
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        preds, truth, ignored = self._arranged(preds, target)
-        used, probable, weight = self._used(preds, truth, ignored, weight)
+        preds, truth, ignored, whole = self._arranged(preds, target)
+        used, probable, weight = self._used(preds, truth, ignored, whole, weight)
         answers = self._answers(preds, truth)
         answers = torch.where(used, answers, torch.where(ignored, IGNORED, INVALID)).expand(preds.shape)
         reals = [self._as_binned(preds, probable).double()]

@@ -45,7 +45,8 @@ def class_log_odds(logits: Tensor) -> Tensor:
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     best, place = logits.max(-1, keepdim=True)
-    others = logits.scatter(-1, place, -torch.inf).logsumexp(-1, keepdim=True)
-    log_p = logits - torch.logaddexp(best, others)
+    behind = logits - best  # first, as differences of large logits may be small
+    others = behind.scatter(-1, place, -torch.inf).logsumexp(-1, keepdim=True)
+    log_p = behind - torch.log1p(others.exp())
     odds = log_p - torch.log1p(-log_p.exp().clamp(max=0.5))
-    return odds.scatter(-1, place, best - others)
+    return odds.scatter(-1, place, -others)

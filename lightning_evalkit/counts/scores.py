@@ -96,8 +96,10 @@ class ScoreCounter(TwoWays):
         reals: Tensor,
     ) -> bool:
         check = without_nan if self.reading == "logits" or (self.guesses and not probable) else within_unit
-        if not check(scores) or not within(truth, self.questions if self.many else 2) or not _whole(truth):
+        if not check(scores) or not _whole(truth) or not within(truth, self.questions if self.many else 2):
             return False
+        if self.many and check is without_nan and np.isinf(scores.max(1, initial=-np.inf)).any():
+            return False  # a softmax is no number where the largest logit is infinite
         given = torch.from_numpy(np.ascontiguousarray(scores))
         values = self._as_binned(given, probable).numpy()
         if self.sums:
@@ -111,7 +113,8 @@ class ScoreCounter(TwoWays):
         tail = integers[self.cells :]
         tail[:3] += scores.size, elements - scores.size, elements
         if self.kind == "bfloat16":
-            tail[3] += np.count_nonzero(values.astype(np.float32).view(np.int32) & 0xFFFF)
+            single = values.astype(np.float32)
+            tail[3] += np.count_nonzero((single.view(np.int32) & 0xFFFF != 0) | (single != values))
         return True
 
     def _as_binned(self, scores: Tensor, probable: Any) -> Tensor:
@@ -145,8 +148,8 @@ class ScoreCounter(TwoWays):
     # ---- deferred
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        preds, truth, ignored = self._arranged(preds, target)
-        used, probable, weight = self._used(preds, truth, ignored, weight)
+        preds, truth, ignored, whole = self._arranged(preds, target)
+        used, probable, weight = self._used(preds, truth, ignored, whole, weight)
         questions, answers = torch.arange(self.questions, device=preds.device), self._answers(preds, truth)
         values = self._as_binned(preds, probable)
         codes = self.bins.deferred(values) + (questions * 2 + answers) * self.bins.number
@@ -176,8 +179,8 @@ class ScoreCounter(TwoWays):
         weight = None if weight is None else weight.squeeze(-1)
         return self._judged(preds, classes, questions, probable, weight, used)
 
-    def _arranged(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores (M, K), truth (M, 1) or (M, K), and which targets are ignored."""
+    def _arranged(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Scores (M, K), truth (M, 1) or (M, K), which targets are ignored, and which are whole numbers."""
         if self.many:
             preds, target = preds.movedim(1, -1).flatten(0, -2), target.flatten()
         elif not self.labels:
@@ -186,14 +189,15 @@ class ScoreCounter(TwoWays):
         ignored = torch.zeros_like(target, dtype=torch.bool)
         for index in self.task.ignored:
             ignored = ignored | (target == index)
-        return preds, target.long(), ignored
+        truth = target.long()
+        return preds, truth, ignored, truth == target
 
     def _used(
-        self, preds: Tensor, truth: Tensor, ignored: Tensor, weight: Tensor | None
+        self, preds: Tensor, truth: Tensor, ignored: Tensor, whole: Tensor, weight: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Which elements are what was declared and not ignored, the guess, and the weights as reals."""
         good, probable = self._good(preds)
-        good = good & (truth >= 0) & (truth < (self.questions if self.many else 2))
+        good = good & whole & (truth >= 0) & (truth < (self.questions if self.many else 2))
         if weight is not None:
             weight = weight.to(real_dtype(weight.device)).reshape(truth.shape)
             good = good & unweighable(weight).logical_not()
@@ -209,6 +213,8 @@ class ScoreCounter(TwoWays):
         """Which scores are what was declared (all of a sample, for classes), and the guess, if any."""
         probable = (preds.clamp(0, 1) == preds).all() if self.guesses else None
         good = preds.clamp(0, 1) == preds if self.task.inputs == "probabilities" else preds == preds
+        if self.many and self.task.inputs != "probabilities":
+            good = good & (preds.amax(-1, keepdim=True).abs() != torch.inf)  # of which a softmax is no number
         return good.all(-1, keepdim=True).expand_as(good) if self.many else good, probable
 
     def _guess(self, probable: Tensor | None, preds: Tensor) -> Tensor:
@@ -221,7 +227,8 @@ class ScoreCounter(TwoWays):
         """Which scores are no bfloat16 numbers, where that matters."""
         if self.kind != "bfloat16" or values.dtype == torch.bfloat16:
             return torch.zeros_like(values, dtype=torch.bool)
-        return (values.float().view(torch.int32) & 0xFFFF) != 0
+        single = values.float()
+        return ((single.view(torch.int32) & 0xFFFF) != 0) | (single != values)
 
     # ---- reading
 
@@ -267,4 +274,4 @@ class ScoreCounter(TwoWays):
 
 
 def _whole(truth: Array) -> bool:
-    return truth.dtype.kind in "biu" or bool((truth == truth.astype(np.int64)).all())
+    return truth.dtype.kind in "biu" or bool((truth == np.floor(truth)).all())  # NaN is not

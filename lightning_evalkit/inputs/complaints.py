@@ -39,6 +39,11 @@ def multiclass_complaint(task: Multiclass, preds: Tensor, target: Tensor, weight
         suspects.append(("preds", "a number", best, best.isnan(), NAN_HINT))
         if task.inputs == "probabilities":
             suspects.append(("preds", "a probability in [0, 1]", best, (best < 0) | (best > 1), LOGITS_HINT))
+            least = preds.amin(1)
+            if task.scores is not None:  # where every score is looked at
+                suspects.append(("preds", "a probability in [0, 1]", least, least < 0, LOGITS_HINT))
+        elif task.scores is not None:
+            suspects.append(("preds", "finite where it is largest", best, best.isinf(), NAN_HINT))
     return _first_of(used, suspects + _weights(weight))
 
 

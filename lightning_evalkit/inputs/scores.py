@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     Thresholds = int | Sequence[float] | torch.Tensor | None | Literal["fine", "bfloat16"]
 
 MOST_BINS = 65_536
-LARGEST_STATE = 64 * 2**20
-"""Bytes: with many classes or labels each gets fewer bins, so that all histograms together stay below."""
+LARGEST_STATE, BESIDE = 64 * 2**20, 2**16
+"""Bytes of all histograms, and of what is kept beside them: with many classes or labels each gets fewer bins."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def _named(name: str, questions: int, options: dict[str, Any]) -> Scores:
             "expected thresholds to be a number of them, a list, None for exact curves, 'fine' or 'bfloat16', "
             f"got {name!r}."
         )
-    fitting = LARGEST_STATE // (16 * questions)  # two counts of eight bytes each
-    return Scores("fine", min(MOST_BINS, 2 ** (fitting.bit_length() - 1)), **options)
+    fitting = (LARGEST_STATE - BESIDE) // (16 * questions)  # two counts of eight bytes each
+    return Scores("fine", max(min(MOST_BINS, fitting), 8), **options)
 
 
 def _numbers(thresholds: Any) -> tuple[float, ...]:

@@ -129,19 +129,24 @@ def average_precision(scores: ScoreCounts) -> Bounded:
     together = _weighted_sum(yes, tp, tp + fp)
     alone = scores.alone.flip(0)
     first = torch.where(alone, together, _weighted_sum(yes, tp, tp + fp - no))
-    last = torch.where(alone, together, _one_by_one(yes, tp - yes, fp))
+    last = torch.where(alone, together, _one_by_one(yes, tp - yes, fp, not scores.yes.is_floating_point()))
     positives = yes.sum(-1)
-    return Bounded(*(part.sum(-1) / positives for part in (last, together, first)))
+    low, value, high = (part.sum(-1) / positives for part in (last, together, first))
+    return Bounded(torch.minimum(low, value), value, torch.maximum(high, value))  # also where all three round
 
 
 def _weighted_sum(weight: Tensor, part: Tensor, whole: Tensor) -> Tensor:
     return torch.where(weight > 0, weight * part / whole, 0)
 
 
-def _one_by_one(yes: Tensor, before: Tensor, fp: Tensor) -> Tensor:
-    """Σ (t + k) / (t + k + f) over k = 1 ... n, by Σ f / (t + k + f), a difference of digammas; weights as if whole."""
+def _one_by_one(yes: Tensor, before: Tensor, fp: Tensor, whole: bool) -> Tensor:
+    """Σ (t + k) / (t + k + f) over k = 1 ... n, by Σ f / (t + k + f), a difference of digammas.
+
+    Of weights the steps are not known; below any of them lies the integral over k.
+    """
     total = before + fp
-    lost = torch.where(fp > 0, fp * (torch.digamma(total + yes + 1) - torch.digamma(total + 1)), 0)
+    steps = torch.digamma(total + yes + 1) - torch.digamma(total + 1) if whole else torch.log1p(yes / total)
+    lost = torch.where(fp > 0, fp * steps, 0)
     return torch.where(yes > 0, yes - lost, 0)
 
 
