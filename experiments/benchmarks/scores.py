@@ -16,6 +16,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -137,9 +138,12 @@ def on_an_accelerator(tally: Any) -> Dispatched:
     """What an update dispatches for tensors that claim to be on a GPU; reading a value of theirs would raise."""
     device = torch.device("cuda:0")
     with FakeTensorMode(allow_non_fake_inputs=True):  # what a metric holds beside its state
-        tally._apply(lambda held: held.to(device))
+        for name, state in tally._defaults.items():
+            setattr(tally, name, torch.zeros(state.shape, dtype=state.dtype, device=device))
+        tally._device = device
         scores = torch.zeros(SMALL, device=device)
         target = torch.zeros(SMALL, dtype=torch.int64, device=device)
+        tally.update(scores, target)  # what happens only once is not counted
         with Dispatched() as dispatched:
             tally.update(scores, target)
     return dispatched
@@ -150,7 +154,7 @@ def on_an_accelerator(tally: Any) -> Dispatched:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a way of computing the AUROC took, in bytes beyond what was there before, and what it gave."""
+    """What a way of computing the AUROC took, in seconds and bytes, and what it gave."""
 
     seconds: float
     memory: int
@@ -163,12 +167,13 @@ def batches(samples: int) -> Iterator[tuple[Tensor, Tensor]]:
     return (batch(BATCH, seed=place) for place in range(samples // BATCH))
 
 
-def by_metric(metric: Any, samples: int) -> Measured:
+def by_metric(make: type, samples: int, **declared: Any) -> Measured:
     """Batch by batch; making the scores is not timed."""
-    metric.update(*batch(SMALL))
-    metric.compute()  # what happens only once is not measured
-    metric.reset()
     before, seconds = peak_memory(), 0.0
+    metric = make(**declared)
+    metric.update(*batch(SMALL))
+    metric.compute()  # what happens only once is not timed
+    metric.reset()
     for given in batches(samples):
         start = perf_counter()
         metric.update(*given)
@@ -188,8 +193,8 @@ def by_scikit_learn(samples: int) -> Measured:
     import numpy as np
     from sklearn.metrics import roc_auc_score
 
-    roc_auc_score(*(part.numpy() for part in reversed(batch(SMALL))))
     before = peak_memory()
+    roc_auc_score(*(part.numpy() for part in reversed(batch(SMALL))))
     scores, target = np.empty(samples, np.float32), np.empty(samples, np.int64)
     for place, given in enumerate(batches(samples)):
         scores[place * BATCH :][:BATCH], target[place * BATCH :][:BATCH] = given
@@ -214,11 +219,11 @@ def peak_memory() -> int:
 
 WAYS: dict[str, Callable[[int], Measured]] = {
     "scikit-learn, roc_auc_score": by_scikit_learn,
-    "torchmetrics, exact": lambda samples: by_metric(peer.BinaryAUROC(thresholds=None), samples),
-    "torchmetrics, 200 thresholds": lambda samples: by_metric(peer.BinaryAUROC(thresholds=200), samples),
-    "ours, exact": lambda samples: by_metric(BinaryAUROC(thresholds=None, inputs="probabilities"), samples),
-    "ours, 200 thresholds": lambda samples: by_metric(BinaryAUROC(thresholds=200, inputs="probabilities"), samples),
-    "ours, 65,536 fine bins": lambda samples: by_metric(BinaryAUROC(inputs="probabilities"), samples),
+    "torchmetrics, exact": partial(by_metric, peer.BinaryAUROC, thresholds=None),
+    "torchmetrics, 200 thresholds": partial(by_metric, peer.BinaryAUROC, thresholds=200),
+    "ours, exact": partial(by_metric, BinaryAUROC, thresholds=None, inputs="probabilities"),
+    "ours, 200 thresholds": partial(by_metric, BinaryAUROC, thresholds=200, inputs="probabilities"),
+    "ours, 65,536 fine bins": partial(by_metric, BinaryAUROC, inputs="probabilities"),
 }
 
 
@@ -242,7 +247,8 @@ def areas(effort: Effort) -> str:
             results.append(measured(way, samples))
     headings = ("AUROC of", "by", "time", "peak memory", "value", "certain bounds")
     rows = [shown(samples, way, results) for (samples, way), results in found.items()]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (headings, ("---", "---", *["---:"] * 4), *rows))
+    table = "\n".join("| " + " | ".join(row) + " |" for row in (headings, ("---", "---", *["---:"] * 4), *rows))
+    return f"{table}\n\nPeak memory is what was resident beyond the imports, a batch of {BATCH:,} scores included."
 
 
 def shown(samples: int, way: str, results: list[Measured]) -> tuple[str, ...]:
@@ -261,10 +267,7 @@ PARTS = {part.__name__: part for part in (updates, computes, operators, areas)}
 
 def surroundings() -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "torchmetrics", "scikit-learn", "numpy"))
-    return (
-        f"Peak memory is what was resident beyond the imports, batches of {BATCH:,} scores included. "
-        f"Python {platform.python_version()}, {packages}; one thread."
-    )
+    return f"Python {platform.python_version()}, {packages}; one thread."
 
 
 def one_thread() -> None:

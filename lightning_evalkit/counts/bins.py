@@ -47,6 +47,9 @@ class Bins(Protocol):
     def lowest(self) -> Tensor:
         """The smallest score of each bin, as a probability in double precision."""
 
+    def below(self) -> Tensor:
+        """The single-precision number before it, in the same form."""
+
 
 class FineBins:
     """Evenly cut softened logits; the first and the last bin are for certainty alone."""
@@ -96,7 +99,11 @@ class FineBins:
 
     def lowest(self) -> Tensor:
         """Found by halving, as the bins are in the order of scores."""
-        return _lowest(self.number, self.probable)
+        return _as_probability(_lowest(self.number, self.probable), self.probable)
+
+    def below(self) -> Tensor:
+        """Before the lowest."""
+        return _as_probability(_before(_lowest(self.number, self.probable)), self.probable)
 
 
 @lru_cache(maxsize=8)
@@ -110,8 +117,15 @@ def _lowest(number: int, probable: bool) -> Tensor:
         middle = (low + high) >> 1
         enough = bins.at_once(_from_order(middle)) >= wanted
         low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
-    scores = torch.from_numpy(_from_order(low)).double()
-    return scores if probable else scores.sigmoid()
+    return torch.from_numpy(_from_order(low))
+
+
+def _before(scores: Tensor) -> Tensor:
+    return torch.nextafter(scores, torch.full_like(scores, -torch.inf))
+
+
+def _as_probability(scores: Tensor, probable: bool) -> Tensor:
+    return scores.double().clamp(0, 1) if probable else scores.double().sigmoid()
 
 
 def _logit_sizes(scores: Array) -> tuple[Array, Array]:
@@ -160,10 +174,16 @@ class BFloat16Bins:
 
     def lowest(self) -> Tensor:
         """The values themselves."""
+        return _as_probability(self._values(), self.probable)
+
+    def below(self) -> Tensor:
+        """Before the values."""
+        return _as_probability(_before(self._values()), self.probable)
+
+    def _values(self) -> Tensor:
         places = np.arange(self.number, dtype=np.int64)
         bits = np.where(places < 0x8000, ~places & 0xFFFF, places - 0x8000) << 16
-        scores = torch.from_numpy(bits.astype(np.uint32).view(np.float32)).double()
-        return scores if self.probable else scores.sigmoid()
+        return torch.from_numpy(bits.astype(np.uint32).view(np.float32))
 
 
 class CutBins:
@@ -207,6 +227,10 @@ class CutBins:
     def lowest(self) -> Tensor:
         """The thresholds as they were given, above the scores that reach none."""
         return torch.tensor([0.0, *self.given], dtype=torch.float64)
+
+    def below(self) -> Tensor:
+        """Before the thresholds."""
+        return _as_probability(_before(torch.tensor([0.0, *self.given])), probable=True)
 
 
 def _ordered(values: Array) -> Array:

@@ -80,8 +80,9 @@ class ExactScores(ScoreCounter):
             for kind in (1, 0)
         ]
         alone = torch.ones(len(values), dtype=torch.bool, device=values.device)
-        lowest = values.sigmoid() if self.reading == "logits" else values
-        return ScoreCounts(parts[0].unsqueeze(0), parts[1].unsqueeze(0), alone, lowest)
+        before = torch.nextafter(values.float(), torch.tensor(-torch.inf, device=values.device)).double()
+        lowest, below = (each.sigmoid() if self.reading == "logits" else each.clamp(min=0) for each in (values, before))
+        return ScoreCounts(parts[0].unsqueeze(0), parts[1].unsqueeze(0), alone, lowest, below)
 
     def scores(self, totals: Totals) -> ScoreCounts:
         """Of one question."""

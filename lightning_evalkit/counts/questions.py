@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,15 +20,21 @@ class ScoreCounts:
     """How many samples, or how much weight, have a score in each bin, from the lowest to the highest.
 
     ``yes`` and ``no`` are of shape (questions, bins). A bin that is ``alone`` holds one value, so scores in it are
-    equal; of others only the bin is known. ``lowest`` is the smallest score of each bin, as a probability.
+    equal; of others only the bin is known. ``lowest`` is the smallest score of each bin, ``below`` the one before it,
+    both as probabilities.
     """
 
     yes: Tensor
     no: Tensor
     alone: Tensor
     lowest: Tensor
+    below: Tensor
     given: bool = False
     """Whether the bins lie between thresholds that a user gave."""
+
+    def only(self, place: int) -> ScoreCounts:
+        """One question."""
+        return replace(self, yes=self.yes[place : place + 1], no=self.no[place : place + 1])
 
 
 def questions_of(task: Declaration) -> int:

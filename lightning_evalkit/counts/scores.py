@@ -58,8 +58,14 @@ class ScoreCounter(TwoWays):
 
     # ---- at once
 
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
+        """The totals of one batch, of which the scores are real numbers."""
+        if not preds.is_floating_point():
+            raise InputError(f"expected preds to be floating-point scores, got {preds.dtype}: labels have no order.")
+        return super().count(preds, target, sample_weight)
+
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
-        probable = self.task.inputs != "logits" and within_unit(array_of(preds))
+        probable = self.task.inputs != "logits" and self._probable(array_of(preds), array_of(target))
         rows = max(BLOCK // self.questions, 1)
         blocks = [(preds, target)] if len(preds) <= rows else zip(preds.split(rows), target.split(rows), strict=True)
         integers, reals = np.zeros(self.width, dtype=np.int64), torch.zeros(self.sums, dtype=torch.float64)
@@ -70,6 +76,13 @@ class ScoreCounter(TwoWays):
             integers[-3 if probable else -2] = 1
         integers[-1] = 1
         return Totals(torch.from_numpy(integers), reals if self.sums else None)
+
+    def _probable(self, scores: Array, truth: Array) -> bool:
+        """Whether all scores that are not ignored are in [0, 1]."""
+        if within_unit(scores) or not self.task.ignored:
+            return within_unit(scores)
+        used = ~np.logical_or.reduce([equal_to(truth, index) for index in self.task.ignored])
+        return within_unit((np.moveaxis(scores, 1, -1) if self.many else scores)[used])
 
     def _block(self, preds: Tensor, target: Tensor, probable: bool, integers: Array, reals: Tensor) -> bool:
         """Add one block; whether all its values are what was declared."""
@@ -196,7 +209,7 @@ class ScoreCounter(TwoWays):
         self, preds: Tensor, truth: Tensor, ignored: Tensor, whole: Tensor, weight: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Which elements are what was declared and not ignored, the guess, and the weights as reals."""
-        good, probable = self._good(preds)
+        good, probable = self._good(preds, ignored)
         good = good & whole & (truth >= 0) & (truth < (self.questions if self.many else 2))
         if weight is not None:
             weight = weight.to(real_dtype(weight.device)).reshape(truth.shape)
@@ -209,9 +222,9 @@ class ScoreCounter(TwoWays):
             return truth
         return (truth == torch.arange(self.questions, device=preds.device)).long()
 
-    def _good(self, preds: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _good(self, preds: Tensor, ignored: Tensor) -> tuple[Tensor, Tensor | None]:
         """Which scores are what was declared (all of a sample, for classes), and the guess, if any."""
-        probable = (preds.clamp(0, 1) == preds).all() if self.guesses else None
+        probable = ((preds.clamp(0, 1) == preds) | ignored).all() if self.guesses else None
         good = preds.clamp(0, 1) == preds if self.task.inputs == "probabilities" else preds == preds
         if self.many and self.task.inputs != "probabilities":
             good = good & (preds.amax(-1, keepdim=True).abs() != torch.inf)  # of which a softmax is no number
@@ -239,7 +252,8 @@ class ScoreCounter(TwoWays):
         alone = self.bins.alone()
         if self.kind == "bfloat16" and int(self._ledger(totals)[3]):
             alone = torch.zeros_like(alone)
-        return ScoreCounts(yes, no, alone.to(yes.device), self.bins.lowest().to(yes.device), self.kind == "cuts")
+        edges = (self.bins.lowest().to(yes.device), self.bins.below().to(yes.device))
+        return ScoreCounts(yes, no, alone.to(yes.device), *edges, self.kind == "cuts")
 
     def tables(self, totals: Totals) -> list[ScoreCounts]:
         """All questions in one table."""

@@ -96,5 +96,6 @@ class BinaryEvaluation(Evaluation):
         if name not in self and isinstance(self.threshold, (int, float)):
             return At(find(name), 0)
         reading = self[name].reading
-        assert isinstance(reading, At)  # binary entries are nothing else
+        if not isinstance(reading, At):
+            raise InputError(f"expected statistics of a confusion matrix, got {name!r}, which is read from the scores.")
         return reading

@@ -151,7 +151,7 @@ class OfScores:
         """The value, ``zero_division`` where it has none."""
         values = self._values(counter, totals)
         if self.average is None:
-            value = values[self.place]
+            value = values[0]
         else:
             support = counter.scores(totals).yes.sum(-1).double()
             weights = torch.where(values.isnan(), 0.0, support if self.average == "weighted" else 1.0)
@@ -159,9 +159,13 @@ class OfScores:
         return torch.where(value.isnan(), zero_division, value)
 
     def _values(self, counter: Any, totals: Totals) -> Tensor:
-        return self.statistic.compute(
-            counter.scores(totals) if self.statistic.needs == "scores" else counter.calibration(totals)
-        )
+        """Of all questions, or of the one that is asked for."""
+        if self.statistic.needs == "calibration":
+            sums = counter.calibration(totals)
+            one = type(sums)(*(part[self.place : self.place + 1] for part in sums))
+            return self.statistic.compute(sums if self.average else one)
+        scores = counter.scores(totals)
+        return self.statistic.compute(scores if self.average else scores.only(self.place))
 
     def included(self, counter: Any, totals: Totals) -> Tensor:
         """The classes or labels that take part."""

@@ -67,7 +67,8 @@ def _named(name: str, questions: int, options: dict[str, Any]) -> Scores:
             "expected thresholds to be a number of them, a list, None for exact curves, 'fine' or 'bfloat16', "
             f"got {name!r}."
         )
-    fitting = (LARGEST_STATE - BESIDE) // (16 * questions)  # two counts of eight bytes each
+    number = questions if isinstance(questions, int) and questions > 0 else 1  # what is wrong is said by the task
+    fitting = (LARGEST_STATE - BESIDE) // (16 * number)  # two counts of eight bytes each
     return Scores("fine", max(min(MOST_BINS, fitting), 8), **options)
 
 

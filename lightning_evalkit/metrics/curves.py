@@ -79,7 +79,7 @@ class BinaryAUROC(Auroc, BinaryScores):
         **kwargs: Any,
     ) -> None:
         super().__init__(thresholds, ignore_index, validate_args, **kwargs)
-        self.max_fpr = None if max_fpr is None else checked_share("max_fpr", max_fpr)
+        self.max_fpr = None if max_fpr is None else checked_share("max_fpr", max_fpr, above=True)
 
 
 class BinaryAveragePrecision(AveragePrecision, BinaryScores):

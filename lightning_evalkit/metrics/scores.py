@@ -33,6 +33,12 @@ class ScoreMetric(Tally):
         assert task.scores is not None  # given by the task's class below
         super().__init__((ExactScores if task.scores.kind == "exact" else ScoreCounter)(task), **kwargs)
 
+    def reset(self) -> None:
+        """Back to no samples."""
+        super().reset()
+        if isinstance(self.counter, ExactScores):
+            self.counter.seen = 0
+
     def value_of(self, totals: Totals) -> Any:
         """The result of these totals."""
         return self.result(self.counter.tables(totals))
@@ -120,8 +126,9 @@ def checked_average(average: str | None, allowed: tuple[str, ...]) -> str | None
     return average
 
 
-def checked_share(name: str, value: float) -> float:
-    """A bound between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise DeclarationError(f"expected {name} to be a number in [0, 1], got {value!r}.")
+def checked_share(name: str, value: float, above: bool = False) -> float:
+    """A bound between 0 and 1, or above 0."""
+    wrong = isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1
+    if wrong or (above and value == 0):
+        raise DeclarationError(f"expected {name} to be a number in {'(' if above else '['}0, 1], got {value!r}.")
     return float(value)

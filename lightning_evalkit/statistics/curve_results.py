@@ -26,12 +26,13 @@ def micro(tables: Tables) -> Tables:
         table = tables[0]
         return [replace(table, yes=table.yes.sum(0, keepdim=True), no=table.no.sum(0, keepdim=True))]
     values, places = torch.cat([table.lowest for table in tables]).unique(return_inverse=True)
+    below = torch.zeros_like(values).scatter(0, places, torch.cat([table.below for table in tables]))
     yes, no = (torch.cat([getattr(table, name)[0] for table in tables]) for name in ("yes", "no"))
     sums = [
         torch.zeros(len(values), dtype=part.dtype, device=part.device).index_add_(0, places, part) for part in (yes, no)
     ]
     alone = torch.ones_like(values, dtype=torch.bool)
-    return [type(tables[0])(sums[0].unsqueeze(0), sums[1].unsqueeze(0), alone, values)]
+    return [type(tables[0])(sums[0].unsqueeze(0), sums[1].unsqueeze(0), alone, values, below)]
 
 
 # ---- curves
@@ -78,6 +79,7 @@ def all_curves(tables: Tables, curve: Callable[[ScoreCounts], Three], average: s
 def _macro(found: Sequence[Three]) -> Three:
     """The second coordinate averaged over questions at every first coordinate that occurs."""
     pairs = [(x, y) for xs, ys, _ in found for x, y in zip(xs, ys, strict=True)]
+    pairs = [(x, y) for x, y in pairs if not (x.isnan().all() or y.isnan().all())]  # classes that do not occur
     thresholds = torch.cat([one[2].repeat(len(one[0])) for one in found])
     x = torch.cat([x for x, _ in pairs]).sort().values
     y = torch.stack([_interpolated(x, *pair) for pair in pairs]).mean(0)
@@ -171,7 +173,7 @@ def at_least(wanted: Tensor, bounded: Tensor, thresholds: Tensor, bound: float) 
     """The largest wanted value where the other reaches a bound; of equal ones the largest other, then threshold."""
     points = min(len(wanted), len(thresholds))
     wanted, bounded, thresholds = wanted[:points], bounded[:points], thresholds[:points]
-    keep = bounded >= bound
+    keep = (bounded >= bound) & ~wanted.isnan()
     if not bool(keep.any()) or not bool((wanted[keep] > 0).any()):
         return wanted.new_zeros(()), thresholds.new_full((), torch.nan)
     rows = sorted(zip(wanted[keep].tolist(), bounded[keep].tolist(), thresholds[keep].tolist(), strict=True))

@@ -35,6 +35,9 @@ class Reached:
     tp: Tensor
     fp: Tensor
     thresholds: Tensor
+    """The smallest scores that are positive."""
+    below: Tensor
+    """The largest scores that are not."""
     positives: Tensor
     negatives: Tensor
 
@@ -51,13 +54,14 @@ def reached(scores: ScoreCounts) -> Reached:
     start = tp.new_zeros(len(tp), 1)
     edges = scores.lowest[filled].flip(0)
     thresholds = torch.cat((edges.new_full((1,), torch.inf), edges))
-    return Reached(torch.cat((start, tp), 1), torch.cat((start, fp), 1), thresholds, *_totals(scores))
+    below = torch.cat((edges.new_ones(1), scores.below[filled].flip(0)))
+    return Reached(torch.cat((start, tp), 1), torch.cat((start, fp), 1), thresholds, below, *_totals(scores))
 
 
 def at_given(scores: ScoreCounts) -> Reached:
     """Counts at the thresholds that a user gave, falling, and nothing else."""
     tp, fp = (_from_top(part)[:, :-1] for part in (scores.yes, scores.no))
-    return Reached(tp, fp, scores.lowest[1:].flip(0), *_totals(scores))
+    return Reached(tp, fp, scores.lowest[1:].flip(0), scores.below[1:].flip(0), *_totals(scores))
 
 
 def _totals(scores: ScoreCounts) -> tuple[Tensor, Tensor]:

@@ -32,8 +32,10 @@ def best_threshold(
     costs: Mapping[str, float] | None = None,
     at_least: Mapping[str, float] | None = None,
 ) -> Choice:
-    """The threshold at which a statistic is best: the highest such one; scores from it up are positive.
+    """The threshold at which a statistic is best: the highest such one; scores above it are positive.
 
+    It lies just below the smallest score that it calls positive, so that it can be declared as the ``threshold`` of an
+    evaluation, and is 1 where nothing should be called so.
     ``costs`` (of "fp", "fn", and if wanted "tp", "tn") chooses the smallest mean cost instead. ``at_least`` keeps to
     thresholds where other statistics reach a bound: ``best_threshold(..., "precision", at_least={"recall": 0.9})``.
     Without both classes there is none.
@@ -42,9 +44,9 @@ def best_threshold(
     values = _values(points.counts, criterion) if costs is None else -_mean_cost(points.counts, costs)
     for name, bound in (at_least or {}).items():
         values = torch.where(_values(points.counts, name) >= bound, values, -torch.inf)
-    values = values.nan_to_num(nan=-torch.inf)
+    values = torch.where(values.isnan(), -torch.inf, values)
     best, place = values.max(-1)  # the first of equal ones has the highest threshold
-    threshold = points.thresholds.expand_as(values).gather(-1, place.unsqueeze(-1)).squeeze(-1)
+    threshold = points.below.expand_as(values).gather(-1, place.unsqueeze(-1)).squeeze(-1)
     one_class = (points.positives == 0) | (points.negatives == 0)
     impossible = (best == -torch.inf) | one_class.squeeze(-1)
     value = (best if costs is None else -best).masked_fill(impossible, torch.nan)
