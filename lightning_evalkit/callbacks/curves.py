@@ -94,7 +94,7 @@ def kept_scores(evaluation: Evaluation) -> KeptScores | None:
     totals = evaluation.tally.joined
     scores: ScoreCounts = counter.scores(totals)
     filled = ((scores.yes + scores.no) != 0).any(0)
-    parts = {name: getattr(scores, name)[..., filled].cpu() for name in ("yes", "no", "alone", "lowest")}
+    parts = {name: getattr(scores, name)[..., filled].cpu() for name in ("yes", "no", "alone", "lowest", "below")}
     # Copied, as a view would keep the whole state.
     sums = Calibration(*(part.to("cpu", torch.float64, copy=True) for part in counter.calibration(totals)))
     return KeptScores(evaluation.questions(), replace(scores, **parts), sums)
