@@ -22,6 +22,7 @@ types: $(VENV)/.dev
 benchmarks: $(VENV)/.dev
 	$(BIN)/python experiments/benchmarks/binary.py
 	$(BIN)/python experiments/benchmarks/many.py
+	$(BIN)/python experiments/benchmarks/scores.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -358,6 +358,15 @@ def test_nothing_counted_is_no_number(name: str) -> None:
             assert value.isnan().all()
 
 
+@pytest.mark.parametrize("thresholds", ["fine", None, 7], ids=str)
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_an_averaged_curve_of_nothing_is_no_number(average: str, thresholds: Any) -> None:
+    nothing = torch.zeros(0, CLASSES), torch.zeros(0, dtype=torch.int64)
+    for kind in (MulticlassROC, MulticlassPrecisionRecallCurve):
+        assert len(result(kind(CLASSES, thresholds, average), nothing)) == 3
+    assert result(metrics.MulticlassEER(CLASSES, thresholds, average), nothing).isnan()
+
+
 # ---- beside others
 
 

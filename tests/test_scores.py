@@ -22,7 +22,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
-from lightning_evalkit.counts import ScoreCounter
+from lightning_evalkit.counts import JoinedCounter, MulticlassCounter, MultilabelCounter, ScoreCounter
 from lightning_evalkit.counts.bins import BFloat16Bins, CutBins, FineBins
 from lightning_evalkit.counts.questions import class_log_odds
 from lightning_evalkit.errors import InputError
@@ -254,15 +254,15 @@ def _updated(metric: Any, batch: Batch, way: str = "at_once") -> Any:
 @pytest.mark.parametrize("classes", [2, 10, 63, 64, 65, 100, 128, 1000, 1024, 5000, 21_841])
 def test_many_classes_get_fewer_bins_so_that_the_state_stays_below_64_megabytes(classes: int) -> None:
     scores = scores_of("fine", classes, sums=True)
-    for task in (
-        Multiclass("logits", num_classes=classes, scores=scores),
-        Multilabel("logits", num_labels=classes, scores=scores),
-    ):
-        counter = ScoreCounter(task)
-        largest = 64 * 2**20
-        assert counter.width * 8 <= largest
-        assert counter.bins.number <= 65_536
-        assert counter.bins.number == 65_536 or counter.width * 8 > largest / 4  # not fewer than needed
+    of_classes = Multiclass("logits", num_classes=classes, scores=scores)
+    of_labels = Multilabel("logits", num_labels=classes, scores=scores)
+    for counts in (MulticlassCounter(of_classes), MultilabelCounter(of_labels)):
+        counter = JoinedCounter(counts, ScoreCounter(counts.task))
+        size, largest = 8 * (counter.width + counter.real_width), 64 * 2**20
+        assert size <= largest
+        assert scores.bins <= 65_536
+        assert scores.bins == 65_536 or size > 4 * 2**20  # not fewer than needed
+        assert scores.bins >= 128
 
 
 def test_a_binary_problem_has_65_536_bins() -> None:
@@ -555,6 +555,12 @@ WRONG: dict[str, tuple[Callable[..., Any], Batch, str, int]] = {
         metric(BinaryAUROC),
         (torch.tensor([0.2, 0.7, 0.4]), torch.tensor([NAN, INF, 1.0])),
         "target to be 0 or 1, got nan",
+        2,
+    ),
+    "infinite_target": (
+        metric(BinaryAUROC),
+        (torch.tensor([0.2, 0.7, 0.4]), torch.tensor([-INF, INF, 1.0])),
+        "target to be 0 or 1, got -inf",
         2,
     ),
     "guessed_nan": (metric(BinaryAUROC), (torch.tensor([0.2, NAN]), torch.tensor([0, 1])), "preds to be a number", 1),
@@ -921,6 +927,23 @@ def test_probabilities_on_the_edges_are_in_the_bin_above(bins: int, way: str) ->
     sums = metric.counter.calibration(metric.totals)
     assert sums.bin_weights.tolist() == [[1] * (bins - 1) + [2]]
     assert float(metric.compute()) == pytest.approx(calibration_of(scores, torch.ones(bins + 1), bins), rel=1e-5)
+
+
+@pytest.mark.parametrize("way", ["at_once", "deferred"])
+def test_a_low_default_precision_moves_no_edge_and_no_threshold(way: str) -> None:
+    """Lightning makes bfloat16 the default inside a step with precision="bf16-true"."""
+    scores, target = torch.linspace(0, 1, 16), torch.randint(0, 2, (16,))
+    kinds: list[Callable[[], Any]] = [BinaryCalibrationError, lambda: BinaryROC(16), BinaryROC]
+    expected = [_updated(kind(), (scores, target), way) for kind in kinds]
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        low = [_updated(kind(), (scores, target), way) for kind in kinds]
+        results = [metric.compute() for metric in low]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for metric, other, value in zip(expected, low, results, strict=True):
+        assert_same_counts(metric, other)
+        _assert_same_results(value, metric.compute())
 
 
 def test_a_confidence_of_one_is_in_the_last_bin() -> None:

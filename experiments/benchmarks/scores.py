@@ -73,9 +73,8 @@ def updates(effort: Effort) -> str:
     rows = []
     for size, rounds, aim in ((LARGE, 12, "≤ 1/50"), (SMALL, 60, "")):
         for reading in READINGS:
-            works = {
-                name: updating(metric, size, reading) for name, metric in (ours(reading) | {PEER: theirs()}).items()
-            }
+            given, metrics = batch(size, reading), ours(reading) | {PEER: theirs()}
+            works = {name: updating(metric, *given) for name, metric in metrics.items()}
             rows += compared(f"update of {size:,} {reading}", works, effort, rounds, aim)
     return markdown(rows)
 

@@ -71,7 +71,7 @@ def summed(
     weights = ones if weight is None else weight.to(kind).expand(ones.shape)
     if used is not None:
         weights = torch.where(used, weights, 0)
-    edges = torch.linspace(0, 1, bins + 1, device=weights.device).to(judged.confidence.dtype)  # as single precision
+    edges = torch.linspace(0, 1, bins + 1, dtype=torch.float32, device=weights.device).to(judged.confidence.dtype)
     inside = torch.searchsorted(edges, judged.confidence.contiguous(), right=True).sub(1).clamp(0, bins - 1)
     places = questions * bins + inside
     values = (judged.squared_error, judged.log_loss, ones)

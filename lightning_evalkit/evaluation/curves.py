@@ -41,7 +41,7 @@ class Reliability(NamedTuple):
 
 
 def declared_scores(curves: bool, resolution: int | str | None, questions: int) -> Scores | None:
-    """How scores are kept: bins that follow the logit, their number by default as many as fit 64 MB."""
+    """How scores are kept: bins that follow the logit, their number by default as many as fit a usual state."""
     if not curves:
         return None
     kept = scores_of("fine", questions, sums=True)

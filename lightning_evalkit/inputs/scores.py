@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     Thresholds = int | Sequence[float] | torch.Tensor | None | Literal["fine", "bfloat16"]
 
 MOST_BINS = 65_536
-LARGEST_STATE, BESIDE = 64 * 2**20, 2**16
-"""Bytes of all histograms, and of what is kept beside them: with many classes or labels each gets fewer bins."""
+USUAL_STATE, LARGEST_STATE, BESIDE = 8 * 2**20, 64 * 2**20, 2**9
+"""Bytes of all that is kept, and of what each class or label has beside its histogram: many get fewer bins.
+
+More than the usual would fit, but an update on the CPU passes over all of it.
+"""
+FEWEST_BINS = 256
+"""For each of very many classes, up to the largest state."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ def scores_of(thresholds: Thresholds, questions: int = 1, **options: Any) -> Sco
     if isinstance(thresholds, int) and not isinstance(thresholds, bool):
         if thresholds < 2:
             raise DeclarationError(f"expected at least 2 thresholds, got {thresholds}.")
-        return Scores("cuts", cuts=tuple(torch.linspace(0, 1, thresholds).tolist()), **options)
+        return Scores("cuts", cuts=tuple(torch.linspace(0, 1, thresholds, dtype=torch.float32).tolist()), **options)
     cuts = _numbers(thresholds)
     if not cuts or any(not 0 <= cut <= 1 for cut in cuts) or any(a > b for a, b in pairwise(cuts)):
         raise DeclarationError(f"expected thresholds to rise from 0 to 1, got {thresholds!r}.")
@@ -68,8 +73,8 @@ def _named(name: str, questions: int, options: dict[str, Any]) -> Scores:
             f"got {name!r}."
         )
     number = questions if isinstance(questions, int) and questions > 0 else 1  # what is wrong is said by the task
-    fitting = (LARGEST_STATE - BESIDE) // (16 * number)  # two counts of eight bytes each
-    return Scores("fine", max(min(MOST_BINS, fitting), 8), **options)
+    usual, largest = ((size // number - BESIDE) // 16 for size in (USUAL_STATE, LARGEST_STATE))  # two counts each
+    return Scores("fine", max(min(MOST_BINS, usual), min(FEWEST_BINS, largest), 8), **options)
 
 
 def _numbers(thresholds: Any) -> tuple[float, ...]:

@@ -79,7 +79,10 @@ def all_curves(tables: Tables, curve: Callable[[ScoreCounts], Three], average: s
 def _macro(found: Sequence[Three]) -> Three:
     """The second coordinate averaged over questions at every first coordinate that occurs."""
     pairs = [(x, y) for xs, ys, _ in found for x, y in zip(xs, ys, strict=True)]
+    nothing = (*pairs[0], found[0][2])
     pairs = [(x, y) for x, y in pairs if not (x.isnan().all() or y.isnan().all())]  # classes that do not occur
+    if not pairs:
+        return nothing
     thresholds = torch.cat([one[2].repeat(len(one[0])) for one in found])
     x = torch.cat([x for x, _ in pairs]).sort().values
     y = torch.stack([_interpolated(x, *pair) for pair in pairs]).mean(0)

@@ -43,7 +43,7 @@ def best_threshold(
     points = reached(scores)
     values = _values(points.counts, criterion) if costs is None else -_mean_cost(points.counts, costs)
     for name, bound in (at_least or {}).items():
-        values = torch.where(_values(points.counts, name) >= bound, values, -torch.inf)
+        values = torch.where(find(name)(points.counts.real()).value() >= bound, values, -torch.inf)
     values = torch.where(values.isnan(), -torch.inf, values)
     best, place = values.max(-1)  # the first of equal ones has the highest threshold
     threshold = points.below.expand_as(values).gather(-1, place.unsqueeze(-1)).squeeze(-1)
