@@ -374,11 +374,13 @@ def rows(batch: Batch, places: Any) -> Batch:
 
 
 def without_updates(counting: Any) -> tuple[list[int], Tensor | None]:
-    """The totals without how many updates and guesses they came from."""
+    """The totals without how many updates and guesses they came from, which stand at the end of each ledger."""
     totals, counter = tally_of(counting).totals, tally_of(counting).counter
-    parts = counter._parts(totals) if hasattr(counter, "_parts") else (totals,)
-    last = 3 if counter.task.inputs == "auto" else 1
-    return [n for part in parts for n in part.integers[:-last].tolist()], totals.reals
+    integers, last = totals.integers.clone(), 3 if counter.task.inputs == "auto" else 1
+    before = counter._counts.width if hasattr(counter, "_counts") else 0
+    for end in (before, before + getattr(counter, "_scores", counter).begin):
+        integers[max(end - last, 0) : end] = 0
+    return integers.tolist(), totals.reals
 
 
 def assert_same_counts(one: Any, other: Any) -> None:

@@ -21,6 +21,16 @@ class Totals(NamedTuple):
 
     integers: Tensor
     reals: Tensor | None = None
+    places: Tensor | None = None
+    """Of one batch, instead of the integers behind those given: where they are one higher, as often as it is named."""
+
+    def whole(self, width: int) -> Totals:
+        """With all integers, none left to places."""
+        if self.places is None:
+            return self
+        integers = torch.bincount(self.places, minlength=width)
+        integers.narrow(0, 0, len(self.integers)).add_(self.integers)
+        return Totals(integers, self.reals)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,9 @@ class JoinedCounter:
         """Both totals of a batch, behind each other."""
         pairs = [counter.count(preds, target, sample_weight) for counter in (self._counts, self._scores)]
         reals = [totals.reals for totals in pairs if totals.reals is not None]
-        return Totals(torch.cat([totals.integers for totals in pairs]), torch.cat(reals) if reals else None)
+        integers, places = torch.cat([totals.integers for totals in pairs]), pairs[1].places
+        places = None if places is None else places + self._counts.width
+        return Totals(integers, torch.cat(reals) if reals else None, places)
 
     def _parts(self, totals: Totals) -> tuple[Totals, Totals]:
         integers = totals.integers.split((self._counts.width, self._scores.width))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch.nn.functional import logsigmoid, nll_loss
 
@@ -17,6 +18,8 @@ from lightning_evalkit.counts.histogram import weighted_histogram
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from lightning_evalkit.counts.arrays import Array
 
 
 class Calibration(NamedTuple):
@@ -60,6 +63,32 @@ def judged_classes(scores: Tensor, target: Tensor, reading: str) -> Judged:
     right = probabilities.gather(-1, target.unsqueeze(-1)).squeeze(-1)
     squared_error = (probabilities**2).sum(-1) - 2 * right + 1
     return Judged(squared_error, nll_loss(logs, target, reduction="none"), confidence, label == target)
+
+
+def summed_at_once(judged: Judged, questions: Array | None, number: int, bins: int) -> Array:
+    """The sums as one row, on the CPU; ``questions`` is None where there is one."""
+    error, loss, confidence, hit = (part.numpy().ravel() for part in judged)
+    if questions is None:
+        by_question = [
+            np.array([total]) for total in (error.sum(dtype=np.float64), loss.sum(dtype=np.float64), len(hit))
+        ]
+    else:
+        questions = questions.ravel()
+        by_question = [np.bincount(questions, part, number) for part in (error, loss, None)]
+    places = _inside(confidence, bins) + (0 if questions is None else questions * bins)
+    by_bin = [np.bincount(places, part, number * bins) for part in (None, confidence, hit)]
+    return np.concatenate((*by_question, *by_bin), dtype=np.float64)
+
+
+def _inside(confidence: Array, bins: int) -> Array:
+    """The calibration bin of each confidence: by a product, which may be one off at an edge, and so is put right."""
+    edges = torch.linspace(0, 1, bins + 1, dtype=torch.float32).numpy().astype(confidence.dtype)
+    edges[-1] = np.inf  # the last bin is closed
+    places = np.minimum((confidence * bins).astype(np.int32), bins - 1)
+    places += confidence >= edges[1:].take(places)
+    places -= confidence < edges.take(places)
+    inside: Array = places
+    return inside
 
 
 def summed(

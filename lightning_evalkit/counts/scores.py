@@ -3,9 +3,9 @@
 Every task is asked as yes-or-no questions: one of a binary problem, one for each label, one class against the rest for
 each class. What a threshold would decide is then a sum over bins, for every threshold at once.
 
-Totals, for K questions and B bins: no × B and yes × B for each question, elements that are valid, ignored, all, those
-that no bfloat16 holds, [batches guessed to be probabilities, logits,] updates; the first as reals where weighted, and
-behind them, where declared, the sums of ``probabilities``
+Totals, for K questions and B bins: elements that are valid, ignored, all, those that no bfloat16 holds, [batches
+guessed to be probabilities, logits,] updates; no × B and yes × B for each question, as reals where weighted, and behind
+those, where declared, the sums of ``probabilities``. A batch on the CPU names its bins, and is not as wide as they are.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class ScoreCounter(TwoWays):
         self.reading = "logits" if task.inputs == "logits" else "probabilities"
         self.bins: Bins = bins_of(task.scores, self.reading)
         self.cells = 2 * self.questions * self.bins.number
-        self.width = (0 if task.weighted else self.cells) + 4 + 2 * self.guesses + 1
+        self.begin = 4 + 2 * self.guesses + 1
+        self.width = self.begin + (0 if task.weighted else self.cells)
         self.sums = probabilities.width(self.judged, task.scores.calibration_bins) if task.scores.sums else 0
         self.real_width = (self.cells if task.weighted else 0) + self.sums
         self.plain = not task.weighted
@@ -68,14 +69,16 @@ class ScoreCounter(TwoWays):
         probable = self.task.inputs != "logits" and self._probable(array_of(preds), array_of(target))
         rows = max(BLOCK // self.questions, 1)
         blocks = [(preds, target)] if len(preds) <= rows else zip(preds.split(rows), target.split(rows), strict=True)
-        integers, reals = np.zeros(self.width, dtype=np.int64), torch.zeros(self.sums, dtype=torch.float64)
-        for scores, truth in blocks:
-            if not self._block(scores, truth, probable, integers, reals):
-                raise InputError(self.task.complaint(preds, target, None))
+        ledger, reals = np.zeros(self.begin, dtype=np.int64), np.zeros(self.sums)
+        places = [self._block(scores, truth, probable, ledger, reals) for scores, truth in blocks]
+        counted = [block for block in places if block is not None]
+        if len(counted) < len(places):
+            raise InputError(self.task.complaint(preds, target, None))
         if self.guesses and preds.numel():
-            integers[-3 if probable else -2] = 1
-        integers[-1] = 1
-        return Totals(torch.from_numpy(integers), reals if self.sums else None)
+            ledger[-3 if probable else -2] = 1
+        ledger[-1] = 1
+        numbers = torch.from_numpy(counted[0] if len(counted) == 1 else np.concatenate(counted))
+        return Totals(torch.from_numpy(ledger), torch.from_numpy(reals) if self.sums else None, numbers)
 
     def _probable(self, scores: Array, truth: Array) -> bool:
         """Whether all scores that are not ignored are in [0, 1]."""
@@ -84,8 +87,8 @@ class ScoreCounter(TwoWays):
         used = ~np.logical_or.reduce([equal_to(truth, index) for index in self.task.ignored])
         return within_unit((np.moveaxis(scores, 1, -1) if self.many else scores)[used])
 
-    def _block(self, preds: Tensor, target: Tensor, probable: bool, integers: Array, reals: Tensor) -> bool:
-        """Add one block; whether all its values are what was declared."""
+    def _block(self, preds: Tensor, target: Tensor, probable: bool, ledger: Array, reals: Array) -> Array | None:
+        """The places of one block, its sums added; None if a value is not what was declared."""
         scores, truth = array_of(preds), array_of(target)
         if self.many:
             scores, truth = np.moveaxis(scores, 1, -1).reshape(-1, self.questions), truth.ravel()
@@ -94,9 +97,9 @@ class ScoreCounter(TwoWays):
             used = ~np.logical_or.reduce([equal_to(truth, index) for index in self.task.ignored])
             scores, truth = scores[used], truth[used]
             if self.labels:
-                return self._count(scores, truth, probable, np.nonzero(used)[1], elements, integers, reals)
+                return self._count(scores, truth, probable, np.nonzero(used)[1], elements, ledger, reals)
         questions = np.arange(self.questions) if scores.ndim > 1 else 0
-        return self._count(scores, truth, probable, questions, elements, integers, reals)
+        return self._count(scores, truth, probable, questions, elements, ledger, reals)
 
     def _count(
         self,
@@ -105,30 +108,29 @@ class ScoreCounter(TwoWays):
         probable: bool,
         questions: Any,
         elements: int,
-        integers: Array,
-        reals: Tensor,
-    ) -> bool:
+        ledger: Array,
+        reals: Array,
+    ) -> Array | None:
         check = without_nan if self.reading == "logits" or (self.guesses and not probable) else within_unit
         if not check(scores) or not _whole(truth) or not within(truth, self.questions if self.many else 2):
-            return False
+            return None
         if self.many and check is without_nan and np.isinf(scores.max(1, initial=-np.inf)).any():
-            return False  # a softmax is no number where the largest logit is infinite
+            return None  # a softmax is no number where the largest logit is infinite
         given = torch.from_numpy(np.ascontiguousarray(scores))
         values = self._as_binned(given, probable).numpy()
         if self.sums:
-            answers = torch.from_numpy(truth.astype(np.int64))
-            where = torch.from_numpy(np.broadcast_to(0 if self.many else questions, truth.shape).astype(np.int64))
-            reals += self._judged(given, answers, where, probable, None, None)
+            judged = self._judged(given, torch.from_numpy(truth.astype(np.int64)), probable)
+            asked = np.broadcast_to(questions, truth.shape) if self.judged > 1 else None
+            reals += probabilities.summed_at_once(judged, asked, self.judged, self.task.scores.calibration_bins)
         if self.many:
             truth = truth[:, None] == questions
-        codes = self.bins.at_once(values) + (questions * 2 + truth.astype(np.int32)) * self.bins.number
-        integers[: self.cells] += np.bincount(codes.ravel(), minlength=self.cells)
-        tail = integers[self.cells :]
-        tail[:3] += scores.size, elements - scores.size, elements
+        ledger[:3] += scores.size, elements - scores.size, elements
         if self.kind == "bfloat16":
             single = values.astype(np.float32)
-            tail[3] += np.count_nonzero((single.view(np.int32) & 0xFFFF != 0) | (single != values))
-        return True
+            ledger[3] += np.count_nonzero((single.view(np.int32) & 0xFFFF != 0) | (single != values))
+        rows = (questions * 2 + truth.astype(np.int32)) * self.bins.number + self.begin
+        places: Array = (self.bins.at_once(values) + rows).ravel()
+        return places
 
     def _as_binned(self, scores: Tensor, probable: Any) -> Tensor:
         """Scores in the reading of the bins: log-odds of classes, probabilities of guessed logits."""
@@ -139,24 +141,12 @@ class ScoreCounter(TwoWays):
         squashed = scores.double().softmax(1) if self.many else scores.double().sigmoid()
         return squashed if probable is False else torch.where(probable, scores.double(), squashed)
 
-    def _judged(
-        self,
-        scores: Tensor,
-        truth: Tensor,
-        questions: Tensor,
-        probable: Any,
-        weight: Tensor | None,
-        used: Tensor | None,
-    ) -> Tensor:
-        """Sums over probabilities; what was guessed is judged as a probability."""
-        if self.many:
-            values = scores if self.reading == "logits" else self._as_binned(scores, probable)
-            judged = probabilities.judged_classes(values, truth, self.reading)
-            questions = torch.zeros_like(truth)
-        else:
-            judged = probabilities.judged_answers(self._as_binned(scores, probable), truth, self.reading)
-        bins = self.task.scores.calibration_bins
-        return probabilities.summed(judged, questions, self.judged, bins, weight, used)
+    def _judged(self, scores: Tensor, truth: Tensor, probable: Any) -> probabilities.Judged:
+        """What is summed over probabilities; what was guessed is judged as a probability."""
+        if not self.many:
+            return probabilities.judged_answers(self._as_binned(scores, probable), truth, self.reading)
+        values = scores if self.reading == "logits" else self._as_binned(scores, probable)
+        return probabilities.judged_classes(values, truth, self.reading)
 
     # ---- deferred
 
@@ -174,7 +164,7 @@ class ScoreCounter(TwoWays):
         ledger = torch.constant_pad_nd(ledger, (0, 1), 1)
         reals = []
         if weight is None:
-            ledger = torch.cat((histogram(codes, self.cells + 1).narrow(0, 0, self.cells), ledger))
+            ledger = torch.cat((ledger, histogram(codes, self.cells + 1).narrow(0, 0, self.cells)))
         else:
             spread = torch.where(used, weight.expand(codes.shape), 0.0)
             reals.append(weighted_histogram(codes, spread, self.cells + 1).narrow(0, 0, self.cells))
@@ -186,11 +176,13 @@ class ScoreCounter(TwoWays):
         self, preds: Tensor, truth: Tensor, questions: Tensor, probable: Any, weight: Tensor | None, used: Tensor
     ) -> Tensor:
         """What is not used is judged as if it were the first class, and weighs nothing."""
-        if not self.many:
-            return self._judged(preds, truth == 1, questions.expand(preds.shape), probable, weight, used)
-        classes, used = truth.squeeze(-1).clamp(0, self.questions - 1), used.select(-1, 0)
-        weight = None if weight is None else weight.squeeze(-1)
-        return self._judged(preds, classes, questions, probable, weight, used)
+        if self.many:
+            truth, used = truth.squeeze(-1).clamp(0, self.questions - 1), used.select(-1, 0)
+            weight = None if weight is None else weight.squeeze(-1)
+            asked, judged = torch.zeros_like(truth), self._judged(preds, truth, probable)
+        else:
+            asked, judged = questions.expand(preds.shape), self._judged(preds, truth == 1, probable)
+        return probabilities.summed(judged, asked, self.judged, self.task.scores.calibration_bins, weight, used)
 
     def _arranged(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Scores (M, K), truth (M, 1) or (M, K), which targets are ignored, and which are whole numbers."""
@@ -247,7 +239,8 @@ class ScoreCounter(TwoWays):
 
     def scores(self, totals: Totals) -> ScoreCounts:
         """The histograms."""
-        kept = totals.reals if self.task.weighted and totals.reals is not None else totals.integers
+        weighed = totals.reals if self.task.weighted else None
+        kept = totals.integers.narrow(0, self.begin, self.cells) if weighed is None else weighed
         no, yes = kept.narrow(0, 0, self.cells).view(self.questions, 2, self.bins.number).unbind(1)
         alone = self.bins.alone()
         if self.kind == "bfloat16" and int(self._ledger(totals)[3]):
@@ -266,8 +259,7 @@ class ScoreCounter(TwoWays):
         return probabilities.taken(row, self.judged, self.task.scores.calibration_bins)
 
     def _ledger(self, totals: Totals) -> list[int]:
-        start = 0 if self.task.weighted else self.cells
-        numbers: list[int] = totals.integers.narrow(0, start, self.width - start).tolist()
+        numbers: list[int] = totals.integers.narrow(0, 0, self.begin).tolist()
         return numbers
 
     def ledger(self, totals: Totals) -> Ledger:

@@ -19,7 +19,7 @@ def counted(
     counter: AnyCounter, preds: Tensor, target: Tensor, validate_args: bool, sample_weight: Tensor | None
 ) -> tuple[AnyCounter, Totals]:
     """The counter and the totals of the batch; on an accelerator ``validate_args`` waits, to raise for bad values."""
-    totals = counter.count(preds, target, sample_weight)
+    totals = counter.count(preds, target, sample_weight).whole(counter.width)
     if (
         validate_args
         and is_deferred(preds)

@@ -19,7 +19,7 @@ MOST_BINS = 65_536
 USUAL_STATE, LARGEST_STATE, BESIDE = 8 * 2**20, 64 * 2**20, 2**9
 """Bytes of all that is kept, and of what each class or label has beside its histogram: many get fewer bins.
 
-More than the usual would fit, but an update on the CPU passes over all of it.
+More than the usual would fit, but all of it crosses ranks and is read at every compute.
 """
 FEWEST_BINS = 256
 """For each of very many classes, up to the largest state."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
 from torchmetrics.utilities.distributed import gather_all_tensors
 
@@ -81,7 +82,10 @@ class Sums(_Named):
 
     def add(self, states: States, totals: Totals) -> None:
         """Add to the tensors."""
-        _add_in_place(states[self.integers], totals.integers)
+        if totals.places is None:
+            _add_in_place(states[self.integers], totals.integers)
+        else:
+            _add_at_places(states[self.integers], totals.integers, totals.places)
         if totals.reals is not None:
             _add_in_place(states[self.reals], totals.reals)
 
@@ -137,9 +141,8 @@ class Rows(_Named):
     def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
         """A gather of rows, in the order of ranks."""
         gather = gather or gather_all_tensors
-        integers, reals = totals
-        joined = torch.cat(gather(integers, group))
-        return Totals(joined, None if reals is None else torch.cat(gather(reals, group)))
+        integers = torch.cat(gather(totals.integers, group))
+        return Totals(integers, None if totals.reals is None else torch.cat(gather(totals.reals, group)))
 
 
 def _add_in_place(state: Tensor, batch: Tensor) -> None:
@@ -149,3 +152,13 @@ def _add_in_place(state: Tensor, batch: Tensor) -> None:
         memory += batch.numpy()
     else:
         state.add_(batch)
+
+
+def _add_at_places(state: Tensor, batch: Tensor, places: Tensor) -> None:
+    """A batch that has fewer places than the state does not pass over all of it."""
+    memory, numbers = state.numpy(), places.numpy()
+    memory[: len(batch)] += batch.numpy()
+    if len(numbers) < len(memory):
+        np.add.at(memory, numbers, 1)
+    else:
+        memory += np.bincount(numbers, minlength=len(memory))

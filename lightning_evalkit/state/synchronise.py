@@ -39,7 +39,7 @@ def all_reduced(wire: Tensor, group: Any = None) -> list[Tensor]:
 
 
 def _laid(totals: Totals) -> Tensor:
-    integers, reals = totals
+    integers, reals = totals.integers, totals.reals
     if reals is None:
         return integers
     if reals.dtype != torch.float64:  # a device without float64 hands over through the host
@@ -49,7 +49,7 @@ def _laid(totals: Totals) -> Tensor:
 
 
 def _taken(wire: Tensor, like: Totals) -> Totals:
-    integers, reals = like
+    integers, reals = like.integers, like.reals
     if reals is None:
         return Totals(wire)
     high, low, sums = wire.split((integers.numel(), integers.numel(), reals.numel()))

@@ -298,7 +298,7 @@ class Tally(Metric):
 
 def _cloned(totals: Totals, device: torch.device | None = None) -> Totals:
     """A copy, on another device in the precision which that has."""
-    integers, reals = totals
+    integers, reals = totals.integers, totals.reals
     if reals is not None:
         reals = reals.to(device or reals.device, real_dtype(device or reals.device), copy=True)
     return Totals(integers.to(device or integers.device, copy=True), reals)
