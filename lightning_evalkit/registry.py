@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lightning_evalkit.errors import DeclarationError, nearest
 
@@ -25,6 +25,11 @@ class Registry(Generic[Entry]):
         self.kind = kind
         self._entries: dict[str, Entry] = {}
         self._synonyms: dict[str, str] = {}
+        self._beside: list[Registry[Any]] = []
+
+    def beside(self, other: Registry[Any]) -> None:
+        """Let errors offer the names of another table too."""
+        self._beside.append(other)
 
     def add(self, name: str, entry: Entry, also: tuple[str, ...] | list[str] = ()) -> None:
         """Add an entry; ``also`` are words that are not names here but lead to this one in an error."""
@@ -39,7 +44,8 @@ class Registry(Generic[Entry]):
         word = _word(name)
         if word in self._synonyms:
             raise DeclarationError(f"the {self.kind} {name!r} is called {self._synonyms[word]!r} here.")
-        raise DeclarationError(f"there is no {self.kind} {name!r}: {nearest(word, self._entries)}")
+        known = [*self._entries, *(other for table in self._beside for other in table)]
+        raise DeclarationError(f"there is no {self.kind} {name!r}: {nearest(word, known)}")
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries

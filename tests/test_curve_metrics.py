@@ -122,9 +122,14 @@ def test_every_class_of_the_families_is_there() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_torchmetrics_arguments_are_taken(name: str) -> None:
-    """By name; ``normalization`` has become ``inputs``."""
+    """By name and in their order; ``normalization`` says what the ``inputs`` are."""
     parameters = inspect.signature(getattr(peer, name).__init__).parameters
-    names = [each for each in parameters if each not in ("self", "kwargs", "normalization")]
+    ours = [each for each in inspect.signature(getattr(metrics, name).__init__).parameters if each != "self"]
+    names = [each for each in parameters if each not in ("self", "kwargs")]
+    if name == "MultilabelEER":  # whose average, a word of the facade, has no meaning in torchmetrics either
+        names = [each for each in names if each != "average"]
+    assert ours[: len(names)] == names or name == "BinaryAUROC"
+    names = [each for each in names if each != "normalization"]
     given = dict(zip(names, arguments(name), strict=False))
     given |= {"thresholds": 5, "ignore_index": -1, "validate_args": False, "n_bins": 4, "norm": "l2"}
     given |= {"max_fpr": 0.5, "average": "macro"}
@@ -439,6 +444,13 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "inputs": (lambda: BinaryROC(inputs="odds"), "expected inputs to be one of 'logits', 'probabilities'"),
     "max_fpr": (lambda: BinaryAUROC(max_fpr=1.5), r"expected max_fpr to be a number in .0, 1\], got 1.5"),
     "no_fpr": (lambda: BinaryAUROC(max_fpr=0.0), r"expected max_fpr to be a number in .0, 1\], got 0"),
+    "softmax": (
+        lambda: BinaryROC(normalization="softmax"),
+        "expected normalization to be 'sigmoid' or None, got 'soft",
+    ),
+    "raw": (lambda: BinaryROC(normalization=None, inputs="logits"), "inputs='logits' are normalized: leave"),
+    "coarse": (lambda: BinaryEvaluation("logits", resolution=9), "resolution=9 is of scores, which are not kept"),
+    "aurok": (lambda: BinaryEvaluation("logits", statistics=["aurok"]), "no statistic 'aurok': did you mean 'auroc'"),
     "bound": (
         lambda: BinaryRecallAtFixedPrecision(2.0),
         r"expected min_precision to be a number in \[0, 1\], got 2.0",
@@ -502,6 +514,31 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
+def test_scores_that_are_not_to_be_normalized_are_probabilities() -> None:
+    plain = metrics.BinaryAveragePrecision(normalization=None)
+    assert plain.counter.task.inputs == "probabilities"
+    with pytest.raises(ValueError, match="a probability in"):
+        plain.update(torch.tensor([1.5, -2.0]), torch.tensor([1, 0]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_draws_itself(name: str) -> None:
+    """With torchmetrics' own plot, on axes that are named as there."""
+    import matplotlib.pyplot as plt
+
+    metric = getattr(metrics, name)(*arguments(name))
+    metric.update(*batch(task_of(name), 1))
+    _, axes = metric.plot()
+    assert axes.lines
+    if "SensitivityAt" not in name and "SpecificityAt" not in name:  # which torchmetrics cannot draw: it raises
+        stock = getattr(peer, name)(*arguments(name))
+        stock.update(*batch(task_of(name), 1))
+        _, others = stock.plot()
+        assert (axes.get_xlabel(), axes.get_ylabel()) == (others.get_xlabel(), others.get_ylabel())
+        assert len(axes.lines) == len(others.lines)
+    plt.close("all")
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_wrong_declaration_says_what_was_expected(name: str) -> None:
     declare, words = REFUSED[name]
@@ -529,6 +566,8 @@ WRONG_QUESTIONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "no_costs": (lambda one, many: one.best_threshold(costs={}), "expected costs of 'fp', 'fn', 'tp' or 'tn'"),
     "explained": (lambda one, many: one.explain("auroc", "f1"), "'auroc'"),
     "counts": (lambda one, many: BinaryAUROC().counts, "a curve has no counts without a threshold"),
+    "one_curve": (lambda one, many: one.roc("x"), "expected no name, as there is one curve, got 'x'"),
+    "no_class": (lambda one, many: many.reliability("zz"), "expected the name of a class or label, got 'zz'"),
     "labels": (
         lambda one, many: BinaryAUROC().update(torch.tensor([0, 1]), torch.tensor([0, 1])),
         "expected preds to be floating-point",
@@ -905,13 +944,13 @@ def test_a_threshold_at_tied_scores_can_be_declared(scores: list[float]) -> None
     assert applied.compute()["f1"] == 1
 
 
-def test_counts_at_a_threshold_are_those_of_the_scores_from_there() -> None:
+def test_counts_at_a_threshold_are_those_of_the_scores_above_it() -> None:
     preds, target = batch("Binary", 5, rows=300)
     evaluation = BinaryEvaluation("probabilities", curves=True)
     evaluation.update(preds, target)
     for cut in (0.0, 0.1, 0.25, 0.5, 0.7315, 0.999, 1.0):
         counts = evaluation.at_threshold(cut)
-        table = Table.at(preds, target, cut)
+        table = Table.at(preds, target, math.nextafter(cut, 1) if cut < 1 else 2.0)
         assert sum(map(int, counts.cells)) == 300
         for cell in ("tp", "fp", "fn", "tn"):
             assert abs(int(getattr(counts, cell)) - getattr(table, cell)) <= 1

@@ -11,6 +11,7 @@ from lightning_evalkit.counts.multilabel import MultilabelCounter
 from lightning_evalkit.counts.probabilities import Calibration
 from lightning_evalkit.counts.questions import ScoreCounts
 from lightning_evalkit.counts.scores import ScoreCounter
+from lightning_evalkit.counts.slices import SliceCounter
 
 __all__ = [
     "BinaryCounter",
@@ -25,6 +26,7 @@ __all__ = [
     "MultilabelCounter",
     "ScoreCounter",
     "ScoreCounts",
+    "SliceCounter",
     "Totals",
     "is_deferred",
     "real_dtype",

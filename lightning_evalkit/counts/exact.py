@@ -11,6 +11,7 @@ import torch
 from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.questions import ScoreCounts
 from lightning_evalkit.counts.scores import ScoreCounter
 from lightning_evalkit.errors import InputError
@@ -41,9 +42,10 @@ class ExactScores(ScoreCounter):
         used, probable, weight = self._used(preds, truth, ignored, whole, weight)
         answers = self._answers(preds, truth)
         answers = torch.where(used, answers, torch.where(ignored, IGNORED, INVALID)).expand(preds.shape)
-        reals = [self._as_binned(preds, probable).double()]
+        kind = real_dtype(preds.device)
+        reals = [self._as_binned(preds, probable).to(kind)]
         if weight is not None:
-            reals.append(weight.double().expand(preds.shape))
+            reals.append(weight.to(kind).expand(preds.shape))
         self._notice(preds)
         return Totals(answers.contiguous(), torch.cat(reals, -1))
 
@@ -61,13 +63,13 @@ class ExactScores(ScoreCounter):
     def tables(self, totals: Totals) -> list[ScoreCounts]:
         """One table for each question, with a bin for every score that occurs."""
         assert totals.reals is not None  # always kept
-        scores = totals.reals.narrow(-1, 0, self.questions)
-        weights = totals.reals.narrow(-1, self.questions, self.questions) if self.task.weighted else None
+        answers, reals = totals.integers, totals.reals
+        if reals.dtype != torch.float64:
+            answers, reals = answers.cpu(), reals.cpu().double()  # rates and areas need it
+        scores = reals.narrow(-1, 0, self.questions)
+        weights = reals.narrow(-1, self.questions, self.questions) if self.task.weighted else None
         columns = range(self.questions)
-        return [
-            self._table(totals.integers[:, k], scores[:, k], None if weights is None else weights[:, k])
-            for k in columns
-        ]
+        return [self._table(answers[:, k], scores[:, k], None if weights is None else weights[:, k]) for k in columns]
 
     def _table(self, answers: Tensor, scores: Tensor, weights: Tensor | None) -> ScoreCounts:
         used = answers < IGNORED

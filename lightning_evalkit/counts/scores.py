@@ -138,8 +138,9 @@ class ScoreCounter(TwoWays):
             return class_log_odds(scores)
         if not self.guesses or probable is True:
             return scores
-        squashed = scores.double().softmax(1) if self.many else scores.double().sigmoid()
-        return squashed if probable is False else torch.where(probable, scores.double(), squashed)
+        real = scores.to(real_dtype(scores.device))
+        squashed = real.softmax(1) if self.many else real.sigmoid()
+        return squashed if probable is False else torch.where(probable, real, squashed)
 
     def _judged(self, scores: Tensor, truth: Tensor, probable: Any) -> probabilities.Judged:
         """What is summed over probabilities; what was guessed is judged as a probability."""
@@ -241,6 +242,8 @@ class ScoreCounter(TwoWays):
         """The histograms."""
         weighed = totals.reals if self.task.weighted else None
         kept = totals.integers.narrow(0, self.begin, self.cells) if weighed is None else weighed
+        if real_dtype(kept.device) != torch.float64:
+            kept = kept.cpu()  # rates and areas need it
         no, yes = kept.narrow(0, 0, self.cells).view(self.questions, 2, self.bins.number).unbind(1)
         alone = self.bins.alone()
         if self.kind == "bfloat16" and int(self._ledger(totals)[3]):

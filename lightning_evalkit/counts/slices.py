@@ -1,27 +1,25 @@
-"""Counting by group: the counts of any declaration for each of many groups, in one state.
+"""Counting by group: the counts of any task for each of many groups, in one state.
 
-A batch becomes events, each an amount at a column in the row of a group. Only the rows of groups that occur are
-touched, in place: an update costs as much for ten groups as for 100,000.
+Only the rows of groups that occur in a batch are touched, in place: an update costs as much for ten groups as for
+100,000.
 
-Totals: for every group the columns of its task (as its own counter has them, without the ledger), then ignored,
-invalid, updates; as reals, where declared: for every group the reals of its task
+Totals: the row of every group (see ``events``), then ignored, invalid, updates; as reals, where declared: the same
+rows weighted, and sums over samples
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from lightning_evalkit.counts.binary import BinaryCounter
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
-from lightning_evalkit.counts.counts import real_dtype
-from lightning_evalkit.counts.decisions import checked, decided, unweighable
-from lightning_evalkit.counts.multiclass import MulticlassCounter
-from lightning_evalkit.counts.multilabel import MultilabelCounter
+from lightning_evalkit.counts.events import EVENTS, Event, batch_of
 from lightning_evalkit.errors import DeclarationError, InputError
-from lightning_evalkit.inputs import Binary, Declaration
+from lightning_evalkit.inputs import Declaration
+from lightning_evalkit.inputs.declaration import checked_number
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,214 +30,133 @@ LARGEST_STATE = 2 * 2**30
 """Bytes of one copy of the state."""
 
 
-class Batch(NamedTuple):
-    """Tensors of one shape, as the task arranges targets; ``wrong`` are elements whose group or weight is."""
-
-    preds: Tensor
-    target: Tensor
-    weight: Tensor | None
-    group: Tensor
-    wrong: Tensor
-
-
-class Event(NamedTuple):
-    """Amounts, or whether there is one, at columns of the rows of groups."""
-
-    group: Tensor
-    column: Any
-    amount: Tensor
-
-
-class Events(NamedTuple):
-    """What a batch adds up to; elements that are neither used nor ignored are not what was declared."""
-
-    used: Tensor
-    ignored: Tensor
-    integers: list[Event]
-    reals: list[Event]
-
-
-# ---- what a task tells apart; its own counter reads the sums, as if each group were one sample
-
-
-class BinaryEvents(BinaryCounter):
-    """An element has a class, and is above thresholds."""
-
-    def __init__(self, counter: BinaryCounter) -> None:
-        super().__init__(counter.task)
-        self.columns = self.marginals
-
-    def events(self, batch: Batch) -> Events:
-        """For each element one of its class, and one for each threshold that it is above."""
-        above, bad, _ = decided(self.task, batch.preds)
-        ignored, positive, negative = _classes(self.task, batch, bad)
-        used, side, thresholds = positive | negative, negative.long(), len(above)
-        cells = [Event(batch.group, side * thresholds + place, mask & used) for place, mask in enumerate(above)]
-        cells.append(Event(batch.group, side + 2 * thresholds, used))
-        return Events(used, ignored, cells, _weighed(cells, batch.weight))
-
-    def sizes(self, integers: Tensor) -> Tensor:
-        """The elements of each group."""
-        return integers.narrow(-1, self.marginals - 2, 2).sum(-1)
-
-
-class MulticlassEvents(MulticlassCounter):
-    """An element has a target and a prediction."""
-
-    def __init__(self, counter: MulticlassCounter) -> None:
-        super().__init__(counter.task)
-        self.columns = self.kept
-
-    def events(self, batch: Batch) -> Events:
-        """For each element its cell of the matrix, or right, target and prediction; and whether it is a hit."""
-        label, good = self._decided(batch.preds, batch.target)
-        truth, ignored = batch.target.long(), _ignored(self.task, batch.target)
-        used = good & (truth.clamp(0, self.classes - 1) == truth) & (batch.wrong | ignored).logical_not()
-        unused = self.cells if self.task.matrix else self.classes
-        cells = [
-            Event(batch.group, torch.where(used, code, 0) + part * self.classes, code != unused)
-            for part, code in enumerate(self._codes(truth, label.long(), used).unbind())
-        ]
-        for place, k in enumerate(self.task.hits):
-            hit = self._among(batch.preds, batch.target, k)
-            cells.append(Event(batch.group, self.cells + place, hit & used))
-        return Events(used, ignored, cells, _weighed(cells, batch.weight))
-
-    def sizes(self, integers: Tensor) -> Tensor:
-        """The elements of each group."""
-        first, length = (0, self.cells) if self.task.matrix else (self.classes, self.classes)
-        return integers.narrow(-1, first, length).sum(-1)
-
-
-class MultilabelEvents(MultilabelCounter):
-    """A label of a sample has a class and a prediction, and a sample has values of its own."""
-
-    def __init__(self, counter: MultilabelCounter) -> None:
-        super().__init__(counter.task, counter.row_values)
-        self.columns = self.marginals + 1  # behind those of labels the number of samples, which no label tells
-
-    def events(self, batch: Batch) -> Events:
-        """For each label of a sample its class, and whether it is predicted; for each sample that it is there."""
-        above, bad, _ = self._decided(batch.preds)
-        ignored, positive, negative = _classes(self.task, batch, bad)
-        used, labels = positive | negative, self.task.num_labels
-        column = negative * labels + torch.arange(labels, device=used.device)
-        cells = [Event(batch.group, column, above & used), Event(batch.group, column + 2 * labels, used)]
-        sample = Event(batch.group.select(-1, 0), self.marginals, used.any(-1))
-        rows = self._row_events(batch, above & positive, above & negative, positive, negative)
-        return Events(used, ignored, [*cells, sample], _weighed(cells, batch.weight) + rows)
-
-    def _row_events(self, batch: Batch, *masks: Tensor) -> list[Event]:
-        """The sums over samples, of each sample by itself."""
-        if not self.task.rows:
-            return []
-        kind = real_dtype(batch.target.device)
-        tp, fp, positives, negatives = (mask.sum(-1, keepdim=True).to(kind) for mask in masks)
-        weight = torch.ones_like(tp) if batch.weight is None else batch.weight.narrow(-1, 0, 1)
-        weight = weight.masked_fill(batch.wrong.narrow(-1, 0, 1), 0.0)
-        values = self._row_sums(tp, fp, positives, negatives, weight)
-        columns = torch.arange(self.real_width - values.shape[-1], self.real_width, device=values.device)
-        return [Event(batch.group.narrow(-1, 0, 1), columns, values)]
-
-    def sizes(self, integers: Tensor) -> Tensor:
-        """The samples of each group that have a label to look at."""
-        return integers.select(-1, self.marginals)
-
-
-EVENTS: dict[type, Any] = {
-    BinaryCounter: BinaryEvents,
-    MulticlassCounter: MulticlassEvents,
-    MultilabelCounter: MultilabelEvents,
-}
-
-
-def _ignored(task: Declaration, target: Tensor) -> Tensor:
-    ignored = torch.zeros_like(target, dtype=torch.bool)
-    for index in task.ignored:
-        ignored = ignored | (target == index)
-    return ignored
-
-
-def _classes(task: Declaration, batch: Batch, bad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Which elements are ignored, positive and negative; what is not as declared is none of these."""
-    ignored, truth = _ignored(task, batch.target), checked(batch.target, bad | batch.wrong)
-    used = ignored.logical_not()
-    return ignored, (truth == 1) & used, (truth == 0) & used
-
-
-def _weighed(cells: list[Event], weight: Tensor | None) -> list[Event]:
-    if weight is None:
-        return []
-    return [event._replace(amount=torch.where(event.amount, weight, 0.0)) for event in cells]
-
-
-# ---- any task by group
-
-
 @dataclass(frozen=True, repr=False)
 class Sliced(Declaration):
     """A declaration whose samples belong to groups, numbered from 0."""
 
-    of: Declaration = field(default_factory=Binary)
-    num_groups: int = 1
+    of: Any = field(kw_only=True)
+    num_groups: int = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked_number("num_groups", self.num_groups, least=1)
 
     def described(self) -> dict[str, Any]:
-        """The declaration of the task, with the number of groups."""
+        """The declaration of the task, and how many groups there are."""
         return {**self.of.described(), "num_groups": self.num_groups}
 
     def __repr__(self) -> str:
         return f"{self.of} in {self.num_groups} groups"
 
-    def arranged_groups(self, target: Tensor, groups: Tensor) -> Tensor:
-        """The group of every element of the target."""
+    def arranged(
+        self, preds: Tensor, target: Tensor, groups: Tensor, sample_weight: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+        """The tensors as the task arranges them, and the group of every element as if it were a target."""
+        scores, truth, weight = self.of.arranged(preds, target, sample_weight)
+        self._refuse_groups(groups, target)
+        spread = groups.long().reshape(groups.shape + (1,) * (target.ndim - groups.ndim)).expand(target.shape)
+        return scores, truth, weight, self.of.arranged(preds, spread, sample_weight)[1]
+
+    def _refuse_groups(self, groups: Tensor, target: Tensor) -> None:
         if groups.is_floating_point() or groups.is_complex():
             raise InputError(f"expected groups to be numbers of groups (integers), got {groups.dtype}.")
+        if groups.device != target.device:
+            raise InputError(f"expected groups on the device of target, got {groups.device} and {target.device}.")
         if groups.shape != target.shape[:1]:
             raise InputError(
                 f"expected one group for every sample, shape {tuple(target.shape[:1])}, got {tuple(groups.shape)}: "
                 "flatten samples whose elements belong to different groups."
             )
-        return groups.long().reshape(groups.shape + (1,) * (target.ndim - 1)).expand(target.shape)
 
-    def complaint_about_groups(self, groups: Tensor, wrong: Tensor) -> str:
-        """Which groups there are not."""
+    def complaint(self, preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor) -> str:
+        """What is wrong with the values of a batch."""
+        wrong = (group < 0) | (group >= self.num_groups)
+        for index in self.ignored:
+            wrong = wrong & (target != index)
+        if not bool(wrong.any()):
+            said: str = self.of.complaint(preds, target, weight)
+            return said
         place = int(wrong.flatten().nonzero()[0])
         return (
-            f"expected every group to be a number from 0 to {self.num_groups - 1}, got "
-            f"{int(groups.flatten()[place])} at position {place} ({int(wrong.sum())} of {wrong.numel()} values are "
-            "wrong); declare a larger num_groups, or leave samples without a group out."
+            f"expected every group to be a number from 0 to {self.num_groups - 1}, got {int(group[wrong][0])} at "
+            f"position {place} ({int(wrong.sum())} of {wrong.numel()} values are wrong); declare a larger num_groups, "
+            "or leave samples without a group out."
         )
 
 
 class SliceCounter:
-    """Adds the samples of each group to a row of its own."""
+    """Adds the samples of every group to a row of its own; ``each`` reads the rows."""
 
     def __init__(self, counter: Any, num_groups: int) -> None:
-        of = counter.task
-        self.task = Sliced(of.inputs, of.ignore_index, of.weighted, of=of, num_groups=num_groups)
+        task = counter.task
+        self.task = Sliced(task.inputs, task.ignore_index, task.weighted, of=task, num_groups=num_groups)
         self.each = EVENTS[type(counter)](counter)
         self.width, self.real_width = num_groups * self.each.columns + 3, num_groups * self.each.real_width
-        if 8 * (self.width + self.real_width) > LARGEST_STATE:
-            raise DeclarationError(self._too_large())
+        size = 8 * (self.width + self.real_width)
+        if size > LARGEST_STATE:
+            raise DeclarationError(
+                f"expected a state of at most {LARGEST_STATE / 2**30:g} GiB, got {size / 2**30:.1f} GiB for "
+                f"{num_groups:,} groups with {self.each.columns + self.each.real_width:,} numbers each: declare fewer "
+                "groups, classes, labels or thresholds, or no confusion matrix."
+            )
 
-    def _too_large(self) -> str:
-        numbers = self.each.columns + self.each.real_width
-        return (
-            f"expected a state of at most {LARGEST_STATE / 2**30:g} GiB, got {self.task.num_groups:,} groups with "
-            f"{numbers:,} numbers each, {8 * (self.width + self.real_width) / 2**30:.1f} GiB: declare fewer groups, "
-            "classes, labels or thresholds, or no confusion matrix."
-        )
+    # ---- adding
 
-    def add(
-        self, totals: Totals, preds: Tensor, target: Tensor, groups: Tensor, sample_weight: Tensor | None
-    ) -> None:
+    def add(self, totals: Totals, preds: Tensor, target: Tensor, groups: Tensor, sample_weight: Tensor | None) -> None:
         """Add a batch to totals. Raises for bad values on the CPU; elsewhere they are counted as invalid."""
-        spread = self.task.arranged_groups(target, groups)
-        preds, truth, weight = self.task.of.arranged(preds, target, sample_weight)
-        group = self.task.of.arranged(preds, spread, sample_weight)[1]
-        with torch.no_grad():
-            batch = self._batch(preds, truth, weight, group)
-            events = self.each.events(batch)
-            if not is_deferred(preds):
-                self._refuse_invalid(batch, events, group)
-            self._add(totals, events)
+        arranged = self.task.arranged(preds, target, groups, sample_weight)
+        if self.each.plain and not is_deferred(preds):
+            self._add_at_once(totals, *arranged)
+        else:
+            with torch.no_grad():
+                self._add(totals, *arranged)
+
+    def _add_at_once(self, totals: Totals, preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor) -> None:
+        found = self.each.places(preds, target, group, self.task.num_groups)
+        if found is None:
+            raise InputError(self.task.complaint(preds, target, weight, group))
+        places, ignored = found
+        memory = totals.integers.numpy()
+        for numbers in places:
+            np.add.at(memory, numbers, 1)
+        memory[-3:] += ignored, 0, 1
+
+    def _add(self, totals: Totals, preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor) -> None:
+        events = self.each.events(batch_of(preds, target, weight, group, self.task.num_groups))
+        invalid = (events.used | events.ignored).logical_not()
+        if not is_deferred(preds) and bool(invalid.any()):
+            raise InputError(self.task.complaint(preds, target, weight, group))
+        _scatter(totals.integers, self.each.columns, events.integers)
+        if totals.reals is not None:
+            _scatter(totals.reals, self.each.real_width, events.reals)
+        ledger = torch.stack((events.ignored.sum(), invalid.sum()))
+        totals.integers.narrow(0, self.width - 3, 3).add_(torch.constant_pad_nd(ledger, (0, 1), 1))
+
+    # ---- reading
+
+    def by_group(self, totals: Totals) -> Totals:
+        """The rows, (G, columns): totals that ``each`` reads as if every group were a sample."""
+        shape = (self.task.num_groups, -1)
+        integers = totals.integers.narrow(0, 0, self.width - 3).view(shape)
+        return Totals(integers, None if totals.reals is None else totals.reals.view(shape))
+
+    def counts(self, totals: Totals) -> Counts:
+        """The counts of the task with the groups as first dimension."""
+        counts: Counts = self.each.counts(self.by_group(totals))
+        return counts
+
+    def sizes(self, totals: Totals) -> Tensor:
+        """How many samples every group has."""
+        sizes: Tensor = self.each.sizes(self.by_group(totals).integers)
+        return sizes
+
+    def ledger(self, totals: Totals) -> Ledger:
+        """The bookkeeping of all groups together."""
+        ignored, invalid, updates = totals.integers.narrow(0, self.width - 3, 3).tolist()
+        return Ledger(updates, ignored, invalid, guessed_logits=0, guessed_probabilities=0)
+
+
+def _scatter(totals: Tensor, columns: int, events: list[Event]) -> None:
+    for group, column, amount in events:
+        places = (group * columns + column).flatten()
+        totals.index_add_(0, places, amount.flatten().to(totals.dtype))

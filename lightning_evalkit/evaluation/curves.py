@@ -43,10 +43,11 @@ class Reliability(NamedTuple):
 def declared_scores(curves: bool, resolution: int | str | None, questions: int) -> Scores | None:
     """How scores are kept: bins that follow the logit, their number by default as many as fit a usual state."""
     if not curves:
+        if resolution is not None:
+            raise DeclarationError(f"resolution={resolution!r} is of scores, which are not kept: declare curves=True.")
         return None
-    kept = scores_of("fine", questions, sums=True)
     if resolution is None:
-        return kept
+        return scores_of("fine", questions, sums=True)
     if resolution == "bfloat16":
         return scores_of("bfloat16", questions, sums=True)
     if isinstance(resolution, bool) or not isinstance(resolution, int) or resolution < 8:
@@ -87,7 +88,9 @@ class Curves:
 
     def _place(self, name: str | None) -> int:
         names = self.questions()
-        if name is None and len(names) == 1:
+        if list(names) == [""]:
+            if name is not None:
+                raise InputError(f"expected no name, as there is one curve, got {name!r}.")
             return 0
         if name is None or name not in names:
             raise InputError(f"expected the name of a class or label, got {name!r}: {nearest(str(name), names)}")
@@ -131,7 +134,8 @@ class Curves:
         self._scores()
         counter: Any = self.tally.counter
         sums = counter.calibration(self.tally.compute())
-        place = self._place(name) if len(sums.weights) > 1 else 0
+        asked = name is not None or len(sums.weights) > 1
+        place = self._place(name) % len(sums.weights) if asked else 0
         weights = sums.bin_weights[place]
         return Reliability(sums.confidences[place] / weights, sums.hits[place] / weights, weights)
 
@@ -147,6 +151,6 @@ class Curves:
         return found[""] if list(found) == [""] else found
 
     def at_threshold(self, threshold: float) -> Counts:
-        """The counts if scores from the threshold up are positive; one for each class or label."""
+        """The counts if scores above the threshold are positive; one for each class or label."""
         counts = counts_at(self._scores(), threshold)
         return counts.at(0) if len(self.questions()) == 1 else counts

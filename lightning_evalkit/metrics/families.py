@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torchmetrics.utilities.plot import plot_curve
 
 from lightning_evalkit.metrics.scores import BinaryScores, ScoreMetric
 from lightning_evalkit.statistics import curve_results as results
@@ -23,6 +24,7 @@ class Curve(ScoreMetric):
     """Two coordinates and thresholds: of one question, of each, or averaged."""
 
     average: str | None = None
+    axes: tuple[str, str]
 
     def points(self, table: ScoreCounts) -> tuple[Any, Any, Any]:
         """The curve of every question of a table."""
@@ -35,9 +37,20 @@ class Curve(ScoreMetric):
             return first[0], second[0], thresholds
         return results.all_curves(tables, self.points, self.average)
 
+    def drawn(self, first: Any, second: Any, thresholds: Any) -> tuple[Any, Any, Any]:
+        """What is drawn to the right, and upwards."""
+        return first, second, thresholds
+
+    def plot(self, curve: Any = None, score: Any = None, ax: Any = None) -> Any:  # type: ignore[override]
+        """Draw one curve or one for each question with torchmetrics' own plot; a ``score`` stands beside it."""
+        shown = self.drawn(*(self.compute() if curve is None else curve))
+        return plot_curve(shown, score, ax, self.axes, self.plot_legend_name, type(self).__name__)
+
 
 class Roc(Curve):
     """False-positive rate, true-positive rate, falling thresholds."""
+
+    axes = ("False positive rate", "True positive rate")
 
     def points(self, table: ScoreCounts) -> tuple[Any, Any, Any]:
         """The ROC curve."""
@@ -46,6 +59,12 @@ class Roc(Curve):
 
 class PrecisionRecall(Curve):
     """Precision, recall, rising thresholds."""
+
+    axes = ("Recall", "Precision")
+
+    def drawn(self, first: Any, second: Any, thresholds: Any) -> tuple[Any, Any, Any]:
+        """Recall to the right."""
+        return second, first, thresholds
 
     def points(self, table: ScoreCounts) -> tuple[Any, Any, Any]:
         """The precision-recall curve."""
@@ -128,6 +147,7 @@ class BestPoint(ScoreMetric):
     """The largest value of one coordinate where the other reaches a bound, and its threshold."""
 
     higher_is_better = True
+    plot_lower_bound, plot_upper_bound = 0.0, 1.0
     bound: float
 
     def pair(self, table: ScoreCounts) -> tuple[Any, Any, Any]:
@@ -142,6 +162,10 @@ class BestPoint(ScoreMetric):
         """Value and threshold, of one question or of each."""
         values, thresholds = results.best_pairs(tables, self.pair, self.best)
         return (values[0], thresholds[0]) if isinstance(self, BinaryScores) else (values, thresholds)
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw one value or several, without thresholds, with torchmetrics' own plot."""
+        return self._plot(self.compute()[0] if val is None else val, ax)
 
 
 class RecallAtPrecision(BestPoint):

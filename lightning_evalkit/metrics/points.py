@@ -24,9 +24,14 @@ class BinaryRecallAtFixedPrecision(RecallAtPrecision, BinaryScores):
     """The largest recall with at least so much precision, and its threshold."""
 
     def __init__(
-        self, min_precision: float, thresholds: Thresholds = "fine", ignore_index: int | None = None, **kwargs: Any
+        self,
+        min_precision: float,
+        thresholds: Thresholds = "fine",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(thresholds, ignore_index, **kwargs)
+        super().__init__(thresholds, ignore_index, validate_args, **kwargs)
         self.min_precision = self.bound = checked_share("min_precision", min_precision)
 
 
@@ -39,9 +44,10 @@ class MulticlassRecallAtFixedPrecision(RecallAtPrecision, MulticlassScores):
         min_precision: float,
         thresholds: Thresholds = "fine",
         ignore_index: Ignored = None,
+        validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, thresholds, ignore_index, **kwargs)
+        super().__init__(num_classes, thresholds, ignore_index, validate_args, **kwargs)
         self.min_precision = self.bound = checked_share("min_precision", min_precision)
 
 
@@ -54,9 +60,10 @@ class MultilabelRecallAtFixedPrecision(RecallAtPrecision, MultilabelScores):
         min_precision: float,
         thresholds: Thresholds = "fine",
         ignore_index: int | None = None,
+        validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_labels, thresholds, ignore_index, **kwargs)
+        super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
         self.min_precision = self.bound = checked_share("min_precision", min_precision)
 
 
@@ -64,9 +71,14 @@ class BinaryPrecisionAtFixedRecall(PrecisionAtRecall, BinaryScores):
     """The largest precision with at least so much recall, and its threshold."""
 
     def __init__(
-        self, min_recall: float, thresholds: Thresholds = "fine", ignore_index: int | None = None, **kwargs: Any
+        self,
+        min_recall: float,
+        thresholds: Thresholds = "fine",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(thresholds, ignore_index, **kwargs)
+        super().__init__(thresholds, ignore_index, validate_args, **kwargs)
         self.min_recall = self.bound = checked_share("min_recall", min_recall)
 
 
@@ -79,9 +91,10 @@ class MulticlassPrecisionAtFixedRecall(PrecisionAtRecall, MulticlassScores):
         min_recall: float,
         thresholds: Thresholds = "fine",
         ignore_index: Ignored = None,
+        validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, thresholds, ignore_index, **kwargs)
+        super().__init__(num_classes, thresholds, ignore_index, validate_args, **kwargs)
         self.min_recall = self.bound = checked_share("min_recall", min_recall)
 
 
@@ -94,9 +107,10 @@ class MultilabelPrecisionAtFixedRecall(PrecisionAtRecall, MultilabelScores):
         min_recall: float,
         thresholds: Thresholds = "fine",
         ignore_index: int | None = None,
+        validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_labels, thresholds, ignore_index, **kwargs)
+        super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
         self.min_recall = self.bound = checked_share("min_recall", min_recall)
 
 
@@ -104,9 +118,14 @@ class BinarySensitivityAtSpecificity(SensitivityAtSpecificityPoint, BinaryScores
     """The largest sensitivity with at least so much specificity, and its threshold."""
 
     def __init__(
-        self, min_specificity: float, thresholds: Thresholds = "fine", ignore_index: int | None = None, **kwargs: Any
+        self,
+        min_specificity: float,
+        thresholds: Thresholds = "fine",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(thresholds, ignore_index, **kwargs)
+        super().__init__(thresholds, ignore_index, validate_args, **kwargs)
         self.min_specificity = self.bound = checked_share("min_specificity", min_specificity)
 
 
@@ -119,9 +138,10 @@ class MulticlassSensitivityAtSpecificity(SensitivityAtSpecificityPoint, Multicla
         min_specificity: float,
         thresholds: Thresholds = "fine",
         ignore_index: Ignored = None,
+        validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, thresholds, ignore_index, **kwargs)
+        super().__init__(num_classes, thresholds, ignore_index, validate_args, **kwargs)
         self.min_specificity = self.bound = checked_share("min_specificity", min_specificity)
 
 
@@ -134,9 +154,10 @@ class MultilabelSensitivityAtSpecificity(SensitivityAtSpecificityPoint, Multilab
         min_specificity: float,
         thresholds: Thresholds = "fine",
         ignore_index: int | None = None,
+        validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_labels, thresholds, ignore_index, **kwargs)
+        super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
         self.min_specificity = self.bound = checked_share("min_specificity", min_specificity)
 
 
@@ -144,9 +165,14 @@ class BinarySpecificityAtSensitivity(SpecificityAtSensitivityPoint, BinaryScores
     """The largest specificity with at least so much sensitivity, and its threshold."""
 
     def __init__(
-        self, min_sensitivity: float, thresholds: Thresholds = "fine", ignore_index: int | None = None, **kwargs: Any
+        self,
+        min_sensitivity: float,
+        thresholds: Thresholds = "fine",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(thresholds, ignore_index, **kwargs)
+        super().__init__(thresholds, ignore_index, validate_args, **kwargs)
         self.min_sensitivity = self.bound = checked_share("min_sensitivity", min_sensitivity)
 
 
@@ -159,9 +185,10 @@ class MulticlassSpecificityAtSensitivity(SpecificityAtSensitivityPoint, Multicla
         min_sensitivity: float,
         thresholds: Thresholds = "fine",
         ignore_index: Ignored = None,
+        validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, thresholds, ignore_index, **kwargs)
+        super().__init__(num_classes, thresholds, ignore_index, validate_args, **kwargs)
         self.min_sensitivity = self.bound = checked_share("min_sensitivity", min_sensitivity)
 
 
@@ -174,7 +201,8 @@ class MultilabelSpecificityAtSensitivity(SpecificityAtSensitivityPoint, Multilab
         min_sensitivity: float,
         thresholds: Thresholds = "fine",
         ignore_index: int | None = None,
+        validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_labels, thresholds, ignore_index, **kwargs)
+        super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
         self.min_sensitivity = self.bound = checked_share("min_sensitivity", min_sensitivity)

@@ -8,7 +8,7 @@ and memory grows with the data.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from lightning_evalkit.counts import ExactScores, ScoreCounter
 from lightning_evalkit.errors import DeclarationError
@@ -47,6 +47,10 @@ class ScoreMetric(Tally):
         """The result of all questions."""
         raise NotImplementedError
 
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw one value or several with torchmetrics' own plot."""
+        return self._plot(val, ax)
+
 
 class BinaryScores(ScoreMetric):
     """One yes-or-no question."""
@@ -58,6 +62,7 @@ class BinaryScores(ScoreMetric):
         thresholds: Thresholds = "fine",
         ignore_index: int | None = None,
         validate_args: bool = True,
+        normalization: Literal["sigmoid"] | None = "sigmoid",
         *,
         inputs: Inputs = "auto",
         weighted: bool = False,
@@ -65,6 +70,7 @@ class BinaryScores(ScoreMetric):
         calibration_bins: int = 15,
         **kwargs: Any,
     ) -> None:
+        inputs = unguessed(inputs, normalization)
         scores = scores_of(thresholds, 1, sums=sums, calibration_bins=calibration_bins)
         super().__init__(Binary(inputs, ignore_index, weighted, scores=scores), **kwargs)
         self.thresholds, self.ignore_index, self.validate_args = thresholds, ignore_index, validate_args
@@ -117,6 +123,17 @@ class MultilabelScores(ScoreMetric):
         super().__init__(Multilabel(inputs, ignore_index, weighted, num_labels=num_labels, scores=scores), **kwargs)
         self.num_labels, self.thresholds = num_labels, thresholds
         self.ignore_index, self.validate_args = ignore_index, validate_args
+
+
+def unguessed(inputs: Inputs, normalization: str | None) -> Inputs:
+    """What torchmetrics' ``normalization`` says about scores: None that they are probabilities already."""
+    if normalization not in ("sigmoid", None):
+        raise DeclarationError(f"expected normalization to be 'sigmoid' or None, got {normalization!r}.")
+    if normalization is not None:
+        return inputs
+    if inputs == "logits":
+        raise DeclarationError("inputs='logits' are normalized: leave normalization=None out.")
+    return "probabilities"
 
 
 def checked_average(average: str | None, allowed: tuple[str, ...]) -> str | None:

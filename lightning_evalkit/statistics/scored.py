@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lightning_evalkit.registry import Registry
 from lightning_evalkit.statistics import curves
+from lightning_evalkit.statistics.table import STATISTICS
 from lightning_evalkit.statistics.thresholds import best_threshold
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Scored:
 
 
 SCORED: Registry[Scored] = Registry("statistic of scores")
+STATISTICS.beside(SCORED)
 
 
 def scored(

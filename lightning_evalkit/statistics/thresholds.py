@@ -54,13 +54,13 @@ def best_threshold(
 
 
 def counts_at(scores: ScoreCounts, threshold: float) -> Counts:
-    """The counts of every question if scores from the threshold up are positive, to the width of a bin."""
+    """The counts of every question if scores above the threshold are positive, to the width of a bin."""
     if not 0 <= threshold <= 1:
         raise InputError(f"expected a threshold in [0, 1], got {threshold}.")
     points: Reached = reached(scores)
-    # The bin of one half begins a rounding error below it; no bin is so narrow.
-    lowest = threshold - 2.0**-22 * min(threshold, 1 - threshold)
-    place = int((points.thresholds >= lowest).sum()) - 1
+    # A bin that begins at the threshold, or a rounding error below it, is above it but for its first score.
+    rounding = 2.0**-22 * min(threshold, 1 - threshold)
+    place = int((points.thresholds > threshold - rounding).sum()) - 1
     return points.counts.at(place)
 
 

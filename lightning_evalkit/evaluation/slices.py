@@ -1,0 +1,156 @@
+"""An evaluation for each of many groups inside one run: countries, devices, users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from lightning_evalkit.counts import SliceCounter
+from lightning_evalkit.errors import DeclarationError, InputError, nearest
+from lightning_evalkit.evaluation.base import Evaluation
+from lightning_evalkit.evaluation.binary import BinaryEvaluation
+from lightning_evalkit.evaluation.names import checked_class_names
+from lightning_evalkit.inputs.declaration import checked_number
+from lightning_evalkit.state import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Counts, Totals
+
+
+class Group(NamedTuple):
+    """One group: its name, how many samples it has, and a statistic of these."""
+
+    name: str
+    size: int
+    value: float
+
+
+class Slices(Tally):
+    """The numbers of an evaluation for every group of samples, from one count of every batch.
+
+    ``evaluation`` is a template: it says what is counted and reported, and stays as it is. ``update`` also takes the
+    group of each sample, a number from 0 to ``num_groups`` - 1; the elements of a sample (pixels, tokens) are in its
+    group. ``compute`` gives a tensor of one value per group for each statistic, NaN where a group has fewer than
+    ``minimum`` samples (``sizes``) or the statistic is 0/0, unless the template has a ``zero_division``.
+
+    The state is one tensor, which crosses ranks once. A group takes 8 bytes for each of 4 T numbers (T thresholds), 3 C
+    (C classes; C² with ``confusion_matrix=True``) or 4 L + 1 (L labels), as much again where weighted, and a few for
+    statistics of samples: 3.2 MB for 100,000 groups of a binary problem. More than 2 GiB are refused. Call ``update``
+    in steps: unlike ``forward`` it only touches groups that are in the batch. Curves cannot be sliced.
+
+    >>> slices = Slices(BinaryEvaluation("labels", statistics=["accuracy", "recall"]), 3, ["de", "fr", "it"])
+    >>> predicted, target = torch.tensor([1, 0, 1, 0]), torch.tensor([1, 1, 1, 0])
+    >>> slices.update(predicted, target, groups=torch.tensor([0, 0, 2, 2]))
+    >>> slices.compute()
+    {'accuracy': tensor([0.5000,    nan, 1.0000]), 'recall': tensor([0.5000,    nan, 1.0000])}
+    >>> slices.worst("recall", 1)
+    [Group(name='de', size=2, value=0.5)]
+    """
+
+    counter: SliceCounter  # type: ignore[assignment]  # adds a batch to totals instead of making new ones
+
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        num_groups: int,
+        group_names: Sequence[str] | None = None,
+        minimum: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        counter: Any = SliceCounter(_sliceable(evaluation).tally.counter, num_groups)
+        super().__init__(counter, **kwargs)
+        checked_number("minimum", minimum, least=1)
+        names = None if group_names is None else tuple(checked_class_names("group", group_names, num_groups))
+        self.num_groups, self.group_names, self.minimum = num_groups, names, minimum
+        entries = evaluation._entries()
+        self.readings = {name: entry.reading for name, entry in entries}
+        self.zero_division = entries[0][1].zero_division
+        self._reported = {entry.name: name for name, entry in entries}  # with prefix and postfix
+        self._one_table = isinstance(evaluation, BinaryEvaluation) and isinstance(evaluation.threshold, (int, float))
+
+    def update(  # type: ignore[override]
+        self, preds: Tensor, target: Tensor, groups: Tensor, sample_weight: Tensor | None = None
+    ) -> None:
+        """Count a batch, each sample in its group. If it raises, nothing of the batch was counted."""
+        if preds.device != self._device:
+            raise InputError(
+                f"expected tensors on {self._device}, where the metric is, got {preds.device}: "
+                f"call .to({str(preds.device)!r}) on the metric, or make it an attribute of the LightningModule."
+            )
+        self.counter.add(self.totals, preds, target, groups, sample_weight)
+
+    def value_of(self, totals: Totals) -> dict[str, Tensor]:
+        """Every statistic of every group."""
+        rows, few = self.counter.by_group(totals), self.counter.sizes(totals) < self.minimum
+        values = {
+            name: reading.value(self.counter.each, rows, self.zero_division) for name, reading in self.readings.items()
+        }
+        return {name: value.float().masked_fill(few, torch.nan) for name, value in values.items()}
+
+    # ---- asking
+
+    @property
+    def counts(self) -> Counts:
+        """The counts over all ranks as those of the evaluation, with the groups as first dimension."""
+        counts = super().counts
+        return counts.at(0) if self._one_table else counts
+
+    @property
+    def confusion_matrix(self) -> Tensor:
+        """Of every group, (G, C, C): targets in rows, predictions in columns; if the evaluation keeps it."""
+        if not getattr(self.counter.task.of, "matrix", False):
+            raise DeclarationError(
+                "no confusion matrix was kept: construct a MulticlassEvaluation with confusion_matrix=True, or read "
+                "the four cells of other evaluations from .counts."
+            )
+        matrix: Tensor = self.counter.each.matrix(self.counter.by_group(self.joined))
+        return matrix
+
+    @property
+    def sizes(self) -> Tensor:
+        """How many samples every group has over all ranks, without those that are ignored."""
+        return self.counter.sizes(self.joined)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Name, size and every statistic of the groups that have at least ``minimum`` samples."""
+        sizes, values = self.sizes.tolist(), {name: value.tolist() for name, value in self.compute().items()}
+        return [
+            {"group": self._name(place), "size": size, **{name: value[place] for name, value in values.items()}}
+            for place, size in enumerate(sizes)
+            if size >= self.minimum
+        ]
+
+    def worst(self, statistic: str, n: int = 10) -> list[Group]:
+        """The groups in which a statistic is worst, the worst first; those where it has no value are not among them."""
+        name = self._reported.get(statistic, statistic)
+        if name not in self.readings:
+            raise DeclarationError(f"there is no entry {statistic!r}: {nearest(statistic, self._reported)}")
+        higher_is_better = self.readings[name].statistic.higher_is_better
+        if higher_is_better is None:
+            raise InputError(f"expected a statistic of which more is better or worse, got {statistic!r}.")
+        values, sizes = self.compute()[name], self.sizes
+        known = values.isnan().logical_not().nonzero().flatten()
+        order = known[values[known].argsort(descending=not higher_is_better, stable=True)]
+        return [Group(self._name(place), int(sizes[place]), float(values[place])) for place in order[:n].tolist()]
+
+    def _name(self, place: int) -> str:
+        return str(place) if self.group_names is None else self.group_names[place]
+
+
+def _sliceable(evaluation: Evaluation) -> Evaluation:
+    if not isinstance(evaluation, Evaluation):
+        raise DeclarationError(
+            "expected a BinaryEvaluation, MulticlassEvaluation or MultilabelEvaluation that says what is counted in "
+            f"each group, got {type(evaluation).__name__}."
+        )
+    if evaluation.tally.counter.task.scores is not None:
+        raise DeclarationError(
+            "expected an evaluation without curves, because a histogram of scores for each group would be too large: "
+            "construct it with curves=False, and another one with curves=True beside the slices."
+        )
+    return evaluation
