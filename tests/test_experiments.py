@@ -71,7 +71,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_are_found():
-    assert len(OVERLAYS) == 12
+    assert len(OVERLAYS) == 15
     assert {path.parent.as_posix() for path in OVERLAYS} == {
         "accuracy_equals_f1",
         "imbalance_and_loss",

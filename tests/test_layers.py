@@ -22,6 +22,7 @@ LAYERS = {
     "metrics": 4,
     "functional": 4,
     "intervals": 4,
+    "calibration": 5,
     "diagnosis": 5,
     "sinks": 6,
     "evaluation": 7,

@@ -38,11 +38,15 @@ class Reading:
         return f"{self.start}{what}{self.end}"
 
 
+def reported(evaluation: Evaluation) -> dict[str, str]:
+    """Its names without prefix and postfix, and as they are reported."""
+    names = [str(entry.name) for entry in evaluation.values()]
+    return {name: f"{evaluation.prefix or ''}{name}{evaluation.postfix or ''}" for name in names}
+
+
 def headlines(evaluation: Evaluation) -> list[str]:
     """The names of its accuracy and F1 as they are reported, at every threshold."""
-    names = [str(entry.name) for entry in evaluation.values()]
-    chosen = [name for name in names if name.partition("@")[0] in HEADLINES]
-    return [f"{evaluation.prefix or ''}{name}{evaluation.postfix or ''}" for name in chosen]
+    return [tag for name, tag in reported(evaluation).items() if name.partition("@")[0] in HEADLINES]
 
 
 def rows(evaluation: Any) -> Sequence[str]:

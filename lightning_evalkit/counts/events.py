@@ -186,7 +186,7 @@ def _classes(task: Declaration, batch: Batch, bad: Tensor) -> tuple[Tensor, Tens
 
 
 def _cell(above: Tensor, negative: Tensor) -> Tensor:
-    return torch.add(negative, above, alpha=2)
+    return 2 * above + negative
 
 
 def _read_cells(kept: Tensor) -> Counts:

@@ -23,6 +23,23 @@ BINS = 2**15
 """Sizes of losses that are told apart: those with equal first 16 bits as float32, so within 1/128 of each other."""
 
 
+def by_size(losses: Tensor, part: Tensor) -> Tensor:
+    """What belongs to losses of each size, summed."""
+    sizes = losses.float().relu().view(torch.int32) >> 16 & (BINS - 1)
+    return weighted_histogram(sizes.long(), part, BINS)
+
+
+def share_of_worst(weighted: Tensor, weights: Tensor, worst: float) -> Tensor:
+    """The share of the sum of weighted losses that the worst share of all weights carries, both given by size.
+
+    Of the size at which the share ends, a part of the losses is taken as if they were all equal there.
+    """
+    weighted, weights = weighted.flip(0), weights.flip(0)
+    before = weights.cumsum(0) - weights
+    taken = ((worst * weights.sum() - before) / weights).nan_to_num(0.0).clamp(0, 1)
+    return (weighted * taken).sum() / weighted.sum()
+
+
 class LossCounter:
     """Adds up the losses of a ``Losses`` declaration; NaN and infinite losses are losses, and show in the sum."""
 
@@ -41,13 +58,10 @@ class LossCounter:
             weighted = torch.where(shares == 0, 0.0, losses.to(kind).flatten() * shares)
             number = torch.ones_like(weighted, dtype=torch.int64).sum()
             integers = torch.stack((number, torch.ones_like(number)))
-            return Totals(integers, torch.cat([self._by_size(losses, part) for part in (weighted, shares)]))
+            return Totals(integers, torch.cat([self._summed(losses, part) for part in (weighted, shares)]))
 
-    def _by_size(self, losses: Tensor, part: Tensor) -> Tensor:
-        if self.bins == 1:
-            return part.sum().unsqueeze(0)
-        sizes = losses.float().flatten().relu().view(torch.int32) >> 16 & (BINS - 1)
-        return weighted_histogram(sizes.long(), part, BINS)
+    def _summed(self, losses: Tensor, part: Tensor) -> Tensor:
+        return part.sum().unsqueeze(0) if self.bins == 1 else by_size(losses.flatten(), part)
 
     def mean(self, totals: Totals) -> Tensor:
         """Sum of weighted losses / sum of weights."""
@@ -55,14 +69,8 @@ class LossCounter:
         return weighted.sum() / weights.sum()
 
     def share_of_worst(self, totals: Totals, worst: float) -> Tensor:
-        """The share of the loss that so large a share of the samples carries, those with the largest losses.
-
-        Of the size at which the share ends, a part of the losses is taken as if they were all equal there.
-        """
-        weighted, weights = (sums.flip(0) for sums in self._sums(totals))
-        before = weights.cumsum(0) - weights
-        taken = ((worst * weights.sum() - before) / weights).nan_to_num(0.0).clamp(0, 1)
-        return (weighted * taken).sum() / weighted.sum()
+        """The share of the loss that so large a share of the samples carries, those with the largest losses."""
+        return share_of_worst(*self._sums(totals), worst)
 
     def _sums(self, totals: Totals) -> tuple[Tensor, Tensor]:
         assert totals.reals is not None  # always kept

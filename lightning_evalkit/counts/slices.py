@@ -76,11 +76,11 @@ class Sliced(Declaration):
         if not bool(wrong.any()):
             said: str = self.of.complaint(preds, target, weight)
             return said
-        place = int(wrong.flatten().nonzero()[0])
+        of_samples = wrong.unsqueeze(-1).flatten(1).any(1)  # whose elements are all in its group
         return (
             f"expected every group to be a number from 0 to {self.num_groups - 1}, got {int(group[wrong][0])} at "
-            f"position {place} ({int(wrong.sum())} of {wrong.numel()} values are wrong); declare a larger num_groups, "
-            "or leave samples without a group out."
+            f"position {int(of_samples.nonzero()[0])} ({int(of_samples.sum())} of {len(of_samples)} values are wrong); "
+            "declare a larger num_groups, or leave samples without a group out."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -54,6 +55,19 @@ class Evaluation(Curves, MetricCollection):
         self._items_asked, self._warned_many = 0, False
         for name, reading in readings.items():
             self[_key(name)] = Entry(name, tally, reading, zero_division)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Evaluation:
+        """Remember what was declared."""
+        evaluation = super().__new__(cls)
+        evaluation.__dict__["_declared"] = (args, kwargs)
+        return evaluation
+
+    def again(self, **changes: Any) -> Evaluation:
+        """The same declaration with some arguments changed, and nothing counted."""
+        args, kwargs = self.__dict__["_declared"]
+        given = dict(signature(type(self)).bind(*args, **kwargs).arguments)
+        more = given.pop("kwargs", {})
+        return type(self)(**{**given, **more, "prefix": self.prefix, "postfix": self.postfix, **changes})
 
     # ---- counting: once for all
 

@@ -10,6 +10,7 @@ from lightning_evalkit.diagnosis import Finding, explain
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_scores, with_curves
+from lightning_evalkit.evaluation.losses import asks_for_loss, explained_by_scores
 from lightning_evalkit.evaluation.names import scored_reading
 from lightning_evalkit.evaluation.readings import At, Reading
 from lightning_evalkit.inputs import Binary, Inputs
@@ -84,8 +85,14 @@ class BinaryEvaluation(Evaluation):
             if isinstance(reading, At)
         }
 
-    def explain(self, first: str = "accuracy", second: str = "f1") -> Finding:
-        """Why two of the numbers are equal, or how far and why they are apart."""
+    def explain(self, first: str = "accuracy", second: str = "f1", before: BinaryEvaluation | None = None) -> Finding:
+        """Why two of the numbers are equal, or how far and why they are apart.
+
+        "loss" and "accuracy" (with ``curves``): where the log loss comes from, and with an evaluation of an epoch
+        ``before`` what has changed since.
+        """
+        if asks_for_loss(first, second, "accuracy"):
+            return explained_by_scores(self, before)
         one, other = (self._table(name) for name in (first, second))
         if one.place != other.place:
             raise InputError(f"expected two entries at one threshold, got {first!r} and {second!r}.")

@@ -1,4 +1,4 @@
-"""What an evaluation with ``curves=True`` can say beyond its numbers: curves, thresholds, reliability, bounds."""
+"""What an evaluation with ``curves=True`` can say beyond its numbers: curves, thresholds, calibration, bounds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lightning_evalkit.counts import JoinedCounter, ScoreCounter
 from lightning_evalkit.errors import DeclarationError, InputError, nearest
-from lightning_evalkit.inputs import Scores, scores_of
+from lightning_evalkit.inputs import Multiclass, Scores, scores_of
 from lightning_evalkit.statistics import SCORED, curves
+from lightning_evalkit.statistics.calibration import answers, binned, brier_parts
 from lightning_evalkit.statistics.thresholds import Choice, best_threshold, counts_at
 
 if TYPE_CHECKING:
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lightning_evalkit.counts import Counts, ScoreCounts
+    from lightning_evalkit.counts import Calibration, Counts, ScoreCounts
     from lightning_evalkit.state import Tally
+    from lightning_evalkit.statistics import BrierParts
     from lightning_evalkit.statistics.curves import Bounded
 
 RANKED = ("auroc", "average_precision")
@@ -127,17 +129,34 @@ class Curves:
         return type(found)(*(part[self._place(name)] for part in found))
 
     def reliability(self, name: str | None = None) -> Reliability:
-        """Mean confidence, share of hits and number of samples of each calibration bin.
+        """Mean confidence, share of hits and number of samples of each of 15 bins of confidence.
 
-        Of several classes the confidence is that of the predicted one; labels have one diagram each.
+        Labels have one diagram each. Of several classes the diagram without a name is about the predicted class and its
+        confidence; that of a class is about this class against the rest, from the histogram.
         """
-        self._scores()
+        (scores, sums), place = self._judged(), self._judged_place(name)
+        groups = binned(sums) if place is None else answers(scores, sums, place)
+        weights, confidences, hits = (part[0] for part in groups)
+        return Reliability(confidences / weights, hits / weights, weights)
+
+    def brier_decomposition(self, name: str | None = None) -> BrierParts:
+        """The Brier score as calibration + refinement + within, beside the uncertainty of the data.
+
+        Of several classes all is summed over them, as the Brier score is, unless one is named; calibration and
+        refinement are then those of each class against the rest, to the width of a bin of the histogram.
+        """
+        return brier_parts(*self._judged(), self._judged_place(name))
+
+    def _judged(self) -> tuple[ScoreCounts, Calibration]:
+        """The histogram, and the sums over probabilities."""
         counter: Any = self.tally.counter
-        sums = counter.calibration(self.tally.compute())
-        asked = name is not None or len(sums.weights) > 1
-        place = self._place(name) % len(sums.weights) if asked else 0
-        weights = sums.bin_weights[place]
-        return Reliability(sums.confidences[place] / weights, sums.hits[place] / weights, weights)
+        return self._scores(), counter.calibration(self.tally.compute())
+
+    def _judged_place(self, name: str | None) -> int | None:
+        """The place of a name; None for all classes together."""
+        if name is None and isinstance(self.tally.counter.task, Multiclass):
+            return None
+        return self._place(name)
 
     def best_threshold(
         self,

@@ -10,6 +10,7 @@ from lightning_evalkit.diagnosis import Finding, explain_multiclass
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_scores, with_curves
+from lightning_evalkit.evaluation.losses import asks_for_loss, explained_by_confidence
 from lightning_evalkit.evaluation.names import ONE_VS_REST, checked_class_names, hits_of, multiclass_reading, of_each
 from lightning_evalkit.evaluation.readings import Hits, Over, Reading
 from lightning_evalkit.inputs import Inputs, Multiclass
@@ -95,7 +96,9 @@ class MulticlassEvaluation(Evaluation):
         return self.class_names
 
     def explain(self, first: str = "accuracy", second: str = "f1/micro") -> Finding:
-        """Why two of the numbers are equal, or how far and why they are apart."""
+        """Why two of the numbers are equal, or how far and why they are apart; also "loss" and "accuracy"."""
+        if asks_for_loss(first, second, "accuracy"):
+            return explained_by_confidence(self)
         joined, counter = self.tally.compute(), self.tally.counter
         places = {name: place for place, name in enumerate(self.class_names)}
         readings = {name: multiclass_reading(name, places) for name in (first, second)}

@@ -9,6 +9,7 @@ from lightning_evalkit.counts import MultilabelCounter
 from lightning_evalkit.diagnosis import Finding, explain_multilabel
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_scores, with_curves
+from lightning_evalkit.evaluation.losses import asks_for_loss, explained_by_scores
 from lightning_evalkit.evaluation.names import checked_class_names, multilabel_reading, of_each, rows_of
 from lightning_evalkit.evaluation.readings import Over, Reading
 from lightning_evalkit.inputs import Inputs, Multilabel
@@ -74,7 +75,9 @@ class MultilabelEvaluation(Evaluation):
         return self.label_names
 
     def explain(self, first: str = "exact_match", second: str = "hamming_accuracy") -> Finding:
-        """Why two of the numbers are equal, or how far and why they are apart."""
+        """Why two of the numbers are equal, or how far and why they are apart; also "loss" and "hamming_accuracy"."""
+        if asks_for_loss(first, second, "hamming_accuracy"):
+            return explained_by_scores(self)
         joined, counter = self.tally.compute(), self.tally.counter
         values = {name: float(self[name].reading.value(counter, joined, nan)) for name in (first, second)}
         complete = not counter.ledger(joined).ignored

@@ -9,6 +9,7 @@ import torch
 
 from lightning_evalkit.diagnosis import why_undefined
 from lightning_evalkit.statistics import OVERALL, Average, Scored, Statistic, averaged, find, mean, ratio
+from lightning_evalkit.statistics.calibration import answers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,14 +72,19 @@ class Over:
         mask = ~self.statistic(counts).value(zero_division).isnan()
         if self.occurring:
             mask = mask & (counts.support != 0)
-        for index in getattr(counter.task, "ignored", ()):
-            if 0 <= index < getattr(counter.task, "num_classes", 0):
-                mask.select(-1, index).fill_(False)
-        return mask
+        return _without_ignored(mask, counter)
 
     def reason(self, counter: Any, totals: Totals) -> str:
         """No class has a value."""
         return "no class or label has a value"
+
+
+def _without_ignored(mask: Tensor, counter: Any) -> Tensor:
+    """Classes that are never a target take no part."""
+    for index in getattr(counter.task, "ignored", ()):
+        if 0 <= index < getattr(counter.task, "num_classes", 0):
+            mask.select(-1, index).fill_(False)
+    return mask
 
 
 @dataclass(frozen=True)
@@ -141,7 +147,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class OfScores:
-    """A statistic of scores: of one question, or averaged over those where it has a value."""
+    """A statistic of scores: of one question, or averaged over those that have a value and are not ignored."""
 
     statistic: Scored
     average: Literal["macro", "weighted"] | None = None
@@ -154,12 +160,15 @@ class OfScores:
             value = values[0]
         else:
             support = counter.scores(totals).yes.sum(-1).double()
-            weights = torch.where(values.isnan(), 0.0, support if self.average == "weighted" else 1.0)
-            value = (values.nan_to_num(0.0) * weights).sum() / weights.sum()
+            weights = support.to(values) if self.average == "weighted" else torch.ones_like(values)
+            value = mean(values, weights * _without_ignored(~values.isnan(), counter), torch.nan)
         return torch.where(value.isnan(), zero_division, value)
 
     def _values(self, counter: Any, totals: Totals) -> Tensor:
         """Of all questions, or of the one that is asked for."""
+        if self.statistic.needs == "answers":
+            place = None if self.average else self.place
+            return self.statistic.compute(answers(counter.scores(totals), counter.calibration(totals), place))
         if self.statistic.needs == "calibration":
             sums = counter.calibration(totals)
             one = type(sums)(*(part[self.place : self.place + 1] for part in sums))
@@ -169,7 +178,7 @@ class OfScores:
 
     def included(self, counter: Any, totals: Totals) -> Tensor:
         """The classes or labels that take part."""
-        return ~self._values(counter, totals).isnan()
+        return _without_ignored(~self._values(counter, totals).isnan(), counter)
 
     def reason(self, counter: Any, totals: Totals) -> str:
         """Which classes are missing."""

@@ -68,6 +68,7 @@ from lightning_evalkit.metrics.facades import (
     StatScores,
 )
 from lightning_evalkit.metrics.loss import MeanLoss, WorstLossShare
+from lightning_evalkit.metrics.loss_profile import LossProfile
 from lightning_evalkit.metrics.multiclass import (
     MulticlassAccuracy,
     MulticlassCohenKappa,
@@ -156,6 +157,7 @@ __all__ = [
     "FBetaScore",
     "HammingDistance",
     "JaccardIndex",
+    "LossProfile",
     "MatthewsCorrCoef",
     "MeanLoss",
     "MulticlassAUROC",

@@ -71,7 +71,7 @@ class BinaryClassifier(Classifier):
 
     def decided(self, logits: Tensor) -> Tensor:
         """Without the shift of a weighted loss, if that is to be corrected."""
-        return logits - self.shift if self.shift else logits
+        return super().decided(logits - self.shift if self.shift else logits)
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Of being positive."""

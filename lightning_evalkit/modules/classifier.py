@@ -7,52 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning.pytorch import LightningModule
-from torch.nn import Module, ModuleDict, ModuleList
+from lightning.pytorch.utilities import rank_zero_warn
+from torch.nn import Module, ModuleList
 
 from lightning_evalkit.errors import DeclarationError, InputError
-from lightning_evalkit.metrics import MeanLoss, WorstLossShare
+from lightning_evalkit.modules.kept import Kept
+from lightning_evalkit.modules.resuming import ExactResume, batches, loaders, unfinished
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lightning.pytorch import Callback
     from torch import Tensor
 
     from lightning_evalkit.evaluation.base import Evaluation
-    from lightning_evalkit.modules.losses import Loss, Losses
+    from lightning_evalkit.modules.losses import Loss
 
 STAGES = ("train", "val", "test")
 SHOWN = {"loss", "accuracy", "f1", "f1/macro", "exact_match"}
 """What the progress bar shows."""
-
-
-class Kept(Module):
-    """What is counted of one stage and dataloader."""
-
-    def __init__(self, evaluation: Evaluation, worst: float | None) -> None:
-        super().__init__()
-        self.evaluation, self.worst = evaluation, worst
-        self.losses: Any = ModuleDict({"loss": MeanLoss()})
-        if worst is not None:
-            self.losses["loss_of_worst"] = WorstLossShare(worst)
-
-    def another(self) -> Kept:
-        """The same for another dataloader, with nothing counted."""
-        return Kept(self.evaluation.clone(), self.worst)
-
-    def reset(self, postfix: str) -> None:
-        """Start an epoch, reported under names that end so."""
-        for metric in (self.evaluation, *self.losses.values()):
-            metric.reset()
-        self.evaluation.postfix = postfix
-
-    def add(self, losses: Losses) -> None:
-        """Add the losses of a batch."""
-        for metric in self.losses.values():
-            metric.update(losses.values.detach(), losses.weights)
-
-    def values(self) -> dict[str, Tensor]:
-        """Every number over all ranks."""
-        prefix, postfix = self.evaluation.prefix, self.evaluation.postfix or ""
-        losses = {f"{prefix}{name}{postfix}": metric.compute() for name, metric in self.losses.items()}
-        return {**losses, **self.evaluation.compute()}
+COUNTED = "lightning_evalkit_counted"
+"""In a checkpoint: what was counted of a training epoch that was not at its end."""
 
 
 class Classifier(LightningModule):
@@ -62,7 +37,8 @@ class Classifier(LightningModule):
     batch, and the statistics of the evaluation. Each stage and each dataloader has an evaluation of its own, which is
     kept until its next epoch begins: ``module.evaluation("val").explain()`` works after training. With ``worst=0.01``
     also ``loss_of_worst``, the share of the loss that the worst 1 % of the samples carry; with ``curves`` also AUROC,
-    average precision, calibration and the best F1.
+    average precision, calibration and the best F1. A checkpoint that is saved within a training epoch holds what was
+    counted of it, and a training that goes on there ends with the counts of one that was never interrupted.
     """
 
     def __init__(
@@ -77,6 +53,9 @@ class Classifier(LightningModule):
             ModuleList([Kept(evaluation.clone(f"{stage}/"), worst)]) for stage in STAGES
         )
         self.loaders = dict.fromkeys(STAGES, 1)
+        self.corrections: list[Callable[[Tensor], Tensor]] = []  # of callbacks, while they are at work
+        self._resumed: dict[str, Any] = {}  # what a checkpoint has counted of an epoch
+        self._joined: dict[str, Any] = {}  # what all ranks have counted of it, while they validate
 
     def evaluation(self, stage: str = "val", dataloader_idx: int = 0) -> Evaluation:
         """The evaluation of a stage: what its last epoch counted."""
@@ -107,7 +86,9 @@ class Classifier(LightningModule):
         raise NotImplementedError
 
     def decided(self, logits: Tensor) -> Tensor:
-        """The logits that predictions are made of: those of the network, unless a shift is taken out of them."""
+        """The logits that predictions are made of: those of the network, with what ``corrections`` make of them."""
+        for correction in self.corrections:
+            logits = correction(logits)
         return logits
 
     def predict_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> Tensor:
@@ -121,11 +102,11 @@ class Classifier(LightningModule):
         """Loss and logits of a batch, counted for its stage."""
         features, target, weight = self._parts(batch)
         logits = self(features)
-        kept = self._of(stage)[dataloader_idx]
-        kept.evaluation.update(self.decided(logits).detach(), target, weight)  # which says what is wrong with a batch
+        kept, decided = self._of(stage)[dataloader_idx], self.decided(logits).detach()
+        kept.count(decided, target, weight)  # which says what is wrong with a batch
         losses = self.loss(logits, target, weight)
         kept.add(losses)
-        return {"loss": losses.mean(), "logits": logits.detach(), "target": target}
+        return {"loss": losses.mean(), "logits": decided, "target": target}
 
     def _parts(self, batch: Any) -> tuple[Tensor, Tensor, Tensor | None]:
         expected = 3 if self.weighted else 2
@@ -169,8 +150,9 @@ class Classifier(LightningModule):
         self._begin("test", len(self.trainer.num_test_batches))
 
     def on_train_epoch_end(self) -> None:
-        """Log the epoch."""
-        self._end("train")
+        """Log the epoch; one that was resumed at its end may have nothing to log."""
+        if not self._of("train")[0].empty:
+            self._end("train")
 
     def on_validation_epoch_end(self) -> None:
         """Log the epoch."""
@@ -196,6 +178,59 @@ class Classifier(LightningModule):
             for name, value in kept.values().items():
                 shown = name.removeprefix(f"{stage}/").removesuffix(kept.evaluation.postfix or "") in SHOWN
                 self.log(name, value, prog_bar=shown, add_dataloader_idx=False)
+
+    # ---- going on within an epoch
+
+    def configure_callbacks(self) -> list[Callback]:
+        """What Lightning leaves out when it resumes a training."""
+        callbacks = self.trainer.callbacks  # type: ignore[attr-defined]  # which another part of the trainer sets
+        return [] if any(isinstance(each, ExactResume) for each in callbacks) else [ExactResume()]
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep what was counted of an epoch that is not at its end."""
+        counted = self._counted()
+        if counted:
+            checkpoint[COUNTED] = counted
+
+    def _counted(self) -> dict[str, Any]:
+        """Over all ranks; where one has failed, or may be elsewhere, as they were joined last."""
+        progress = batches(self.trainer).current
+        in_work = progress.ready > progress.processed
+        if self.trainer.world_size > 1 and (self.trainer.interrupted or in_work):
+            return self._joined
+        counted: dict[str, Any] = self._of("train")[0].saved(in_work) if unfinished(self.trainer) else {}
+        return counted
+
+    def on_validation_start(self) -> None:
+        """Join ranks while there are all: one that fails in validation would take along what it has counted."""
+        self._joined = self._counted() if self.trainer.world_size > 1 else {}
+
+    def on_validation_end(self) -> None:
+        """More will be counted."""
+        self._joined = {}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take what was counted, for a training to go on with."""
+        self._resumed = checkpoint.get(COUNTED, {})
+
+    def on_train_start(self) -> None:
+        """Go on with an epoch, which Lightning then does not start."""
+        self._begin("train", 1)
+        resumed, self._resumed = self._resumed, {}
+        if unfinished(self.trainer):
+            self._go_on(resumed)
+
+    def _go_on(self, resumed: dict[str, Any]) -> None:
+        given_again = all(hasattr(each, "read_by") for each in loaders(self.trainer))
+        try:
+            self._of("train")[0].load(resumed, self.trainer.is_global_zero, given_again)
+        except InputError as refused:
+            done = batches(self.trainer).current.processed
+            if done:
+                rank_zero_warn(
+                    f"what is reported as train/… of epoch {self.trainer.current_epoch} leaves out its first {done} "
+                    f"batches, of which the checkpoint has no counts: {refused}"
+                )
 
     def configure_optimizers(self) -> Any:
         """Adam; the command line's ``--optimizer`` and ``--lr_scheduler`` replace it."""

@@ -58,7 +58,7 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Lines in the unit square; a note says why there are none."""
+    """Lines in the unit square, unless a scale of x is given; a note says why there are none."""
 
     title: str
     x_label: str
@@ -66,6 +66,7 @@ class Panel(NamedTuple):
     lines: Sequence[Line]
     heading: str = ""
     note: str = ""
+    scale: str = ""  # or "linear", "log"
 
 
 def confusion_matrix(matrix: Tensor, names: Sequence[str], title: str = "") -> Figure:
@@ -139,7 +140,7 @@ def panels(shown: Sequence[Panel], title: str = "") -> Figure:
     drawn = [_filled(figure.add_axes((0, 0, 1, 1), label=str(place)), panel) for place, panel in enumerate(shown)]
     if title:
         drawn[0].set_title(f"{shortened(title, TITLE)}\n{shown[0].title}", fontsize=LARGE, loc="left", parse_math=False)
-    return _framed(figure, drawn, columns=2)
+    return _framed(figure, drawn, columns=min(len(drawn), 2))
 
 
 def pixels(figure: Figure) -> NDArray[np.uint8]:
@@ -279,11 +280,23 @@ def _filled(axes: Axes, panel: Panel) -> Axes:
     for text in legend.get_texts():
         text.set_parse_math(False)
     box = {"facecolor": "white", "edgecolor": "none"}
-    axes.text(0.5, 0.5, panel.note, ha="center", va="center", fontsize=LARGE, color="firebrick", bbox=box)
-    axes.set_title(panel.title, fontsize=LARGE, loc="left")
-    axes.set(
-        xlabel=panel.x_label, ylabel=panel.y_label, xticks=TICKS, yticks=TICKS, xlim=(-0.01, 1.01), ylim=(-0.01, 1.02)
+    axes.text(
+        0.5,
+        0.5,
+        panel.note,
+        transform=axes.transAxes,
+        ha="center",
+        va="center",
+        fontsize=LARGE,
+        color="firebrick",
+        bbox=box,
     )
+    axes.set_title(panel.title, fontsize=LARGE, loc="left")
+    axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
+    if panel.scale:
+        axes.set(xscale=panel.scale)
+    else:
+        axes.set(xticks=TICKS, yticks=TICKS, xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
     axes.grid(alpha=0.3)
     return axes
 

@@ -1,6 +1,7 @@
 """Counts into undivided fractions, and fractions into numbers."""
 
 from lightning_evalkit.statistics.averages import Average, averaged, checked_average, mean
+from lightning_evalkit.statistics.calibration import BrierParts
 from lightning_evalkit.statistics.definitions import f_beta
 from lightning_evalkit.statistics.overall import OVERALL, weighted_kappa
 from lightning_evalkit.statistics.quantity import Quantity, ratio, root
@@ -30,6 +31,7 @@ __all__ = [
     "SCORED",
     "STATISTICS",
     "Average",
+    "BrierParts",
     "ClassAverage",
     "KappaWeights",
     "LabelAverage",

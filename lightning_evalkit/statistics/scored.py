@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lightning_evalkit.registry import Registry
-from lightning_evalkit.statistics import curves
+from lightning_evalkit.statistics import calibration, curves
 from lightning_evalkit.statistics.table import STATISTICS
 from lightning_evalkit.statistics.thresholds import best_threshold
 
@@ -16,14 +16,20 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.counts import Calibration, ScoreCounts
+    from lightning_evalkit.statistics.calibration import Grouped
+
+Needs = Literal["scores", "calibration", "answers"]
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A number for each question, from its ``scores`` or its ``calibration`` sums."""
+    """A number for each question, from its ``scores``, its ``calibration`` sums or the bins of its ``answers``.
+
+    Several classes have one calibration, that of the predicted class; scores and answers are of each against the rest.
+    """
 
     name: str
-    needs: Literal["scores", "calibration"]
+    needs: Needs
     compute: Callable[[Any], Tensor]
     formula: str
     bounds: tuple[float, float]
@@ -35,7 +41,7 @@ STATISTICS.beside(SCORED)
 
 
 def scored(
-    needs: Literal["scores", "calibration"], bounds: tuple[float, float] = (0.0, 1.0), better: bool | None = True
+    needs: Needs, bounds: tuple[float, float] = (0.0, 1.0), better: bool | None = True
 ) -> Callable[[Callable[[Any], Tensor]], Callable[[Any], Tensor]]:
     """Add a function to the table under its name; its docstring ends with the formula."""
 
@@ -106,3 +112,39 @@ def log_loss(sums: Calibration) -> Tensor:
 def calibration_error(sums: Calibration) -> Tensor:
     """Σ over bins |mean confidence - share of hits| · share of samples."""
     return (sums.confidences - sums.hits).abs().sum(-1) / sums.weights
+
+
+@scored("calibration", better=False)
+def max_calibration_error(sums: Calibration) -> Tensor:
+    """max |mean confidence - share of hits| over bins (Naeini et al. 2015)."""
+    return calibration.largest_gap(calibration.binned(sums))
+
+
+@scored("scores", better=False)
+def adaptive_calibration_error(scores: ScoreCounts) -> Tensor:
+    """Σ over 15 groups of equal mass |mean confidence - share of yes| · share of samples (Nixon et al. 2019)."""
+    return calibration.mean_gap(calibration.in_equal_masses(scores))
+
+
+@scored("answers", better=False)
+def classwise_calibration_error(groups: Grouped) -> Tensor:
+    """Σ over bins |mean confidence - share of yes| · share of samples, against the rest (Kull et al. 2019)."""
+    return calibration.mean_gap(groups)
+
+
+@scored("answers", better=False)
+def brier_calibration(groups: Grouped) -> Tensor:
+    """Σ over bins (mean confidence - share of yes)² · share of samples."""
+    return calibration.squared_gap(groups)
+
+
+@scored("answers", bounds=(0.0, 0.25), better=False)
+def brier_refinement(groups: Grouped) -> Tensor:
+    """Σ over bins share of yes · share of no · share of samples."""
+    return calibration.refinement(groups)
+
+
+@scored("answers", bounds=(0.0, 0.25), better=None)
+def brier_uncertainty(groups: Grouped) -> Tensor:
+    """Share of yes · share of no."""
+    return calibration.uncertainty(groups)

@@ -1,0 +1,111 @@
+"""Logits that are corrected where they are evaluated and predicted, whatever the module: at its seam, or behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lightning.pytorch.callbacks import Callback
+from torch import Tensor
+
+from lightning_evalkit.errors import DeclarationError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lightning.pytorch import LightningModule, Trainer
+    from lightning.pytorch.trainer.states import RunningStage
+    from torch.nn import Module
+
+
+class Correction(Callback):
+    """Puts a module behind the logits of a LightningModule, in some stages.
+
+    This package's classifiers have a place for it, in front of what is decided and behind what the loss is computed of.
+    Of any other module, what it returns when it is called (or what its part ``submodule`` returns) are the logits, and
+    all that the module does with them in these stages is done with corrected ones.
+    """
+
+    correction: Module
+    corrected: ClassVar[frozenset[RunningStage]]
+    """The stages."""
+
+    def __init__(self, submodule: str | None = None) -> None:
+        self.submodule = submodule
+        self._remove: Callable[[], None] | None = None
+        self._applied = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to correct by."""
+        return True
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Take the place behind the logits."""
+        self._leave()
+        self._applied = False
+
+        def now(logits: Tensor) -> Tensor:
+            if trainer.state.stage not in self.corrected or not self.ready:
+                return logits
+            self._applied = True
+            corrected: Tensor = self.correction.to(logits.device)(logits)
+            return corrected
+
+        corrections = getattr(pl_module, "corrections", None)
+        if isinstance(corrections, list) and self.submodule is None:
+            corrections.append(now)
+            self._remove = lambda: corrections.remove(now)
+        else:
+            handle = self._part(pl_module).register_forward_hook(lambda _, __, output: now(self._logits(output)))
+            self._remove = handle.remove
+
+    def _part(self, module: LightningModule) -> Module:
+        if self.submodule is None:
+            return module
+        try:
+            return module.get_submodule(self.submodule)
+        except AttributeError:
+            known = ", ".join(name for name, _ in module.named_children())
+            raise DeclarationError(
+                f"expected submodule to be a part of {type(module).__name__}, got {self.submodule!r}: it has {known}."
+            ) from None
+
+    def _logits(self, output: Any) -> Tensor:
+        if not isinstance(output, Tensor) or not output.is_floating_point():
+            got = f"a {output.dtype} tensor" if isinstance(output, Tensor) else type(output).__name__
+            raise InputError(
+                f"{type(self).__name__} corrects logits, but {self.submodule or 'the module'} returned {got}: name the "
+                "part that returns logits with submodule='...'. Labels have no confidence that could be corrected."
+            )
+        return output
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Leave the module as it was."""
+        self._leave()
+        super().teardown(trainer, pl_module, stage)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Leave the module as it was."""
+        self._leave()
+        super().on_exception(trainer, pl_module, exception)
+
+    def _leave(self) -> None:
+        if self._remove is not None:
+            self._remove()
+            self._remove = None
+
+    def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """A step that goes around the place of the logits would be evaluated uncorrected."""
+        self._insist(pl_module, "test_step")
+
+    def on_predict_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """A step that goes around the place of the logits would predict uncorrected."""
+        self._insist(pl_module, "predict_step")
+
+    def _insist(self, module: LightningModule, step: str) -> None:
+        if not self._applied:
+            raise InputError(
+                f"{type(self).__name__} corrects what {self.submodule or 'the module'} returns when it is called, but "
+                f"{step} of {type(module).__name__} did not call it: call self(x) there, or name the part that it "
+                "calls with submodule='...'."
+            )

@@ -1,0 +1,120 @@
+"""Where the validation loss comes from, epoch by epoch: why it rises while accuracy stands still."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lightning_evalkit.callbacks import logged
+from lightning_evalkit.callbacks.temperature_scaling import over_temperatures
+from lightning_evalkit.callbacks.validated import Validated
+from lightning_evalkit.diagnosis import explain_loss
+from lightning_evalkit.metrics.loss_profile import LossProfile
+from lightning_evalkit.sinks.figures import Line, Panel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lightning.pytorch import LightningModule, Trainer
+    from torch import Tensor
+
+    from lightning_evalkit.statistics.profile import Profile
+
+LOGGED = ("loss_of_worst", "loss_of_wrong", "refinement", "calibration", "temperature")
+
+
+class LossReport(Validated):
+    """Profiles the log loss of every validation epoch: logged as ``val/loss/…``, explained and drawn.
+
+    ``val/loss/refinement`` is the loss at the best temperature, ``val/loss/calibration`` the rest: where the second
+    rises and the first does not, the network does not know less, it has become too sure of itself. Texts and figures
+    say which samples carry the loss, how sure the network was of them, and what a temperature would do.
+
+    >>> report = LossReport(num_classes=10, worst=0.01, hardest=20)
+    >>> report.profile.worst
+    0.01
+    """
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        class_names: Sequence[str] | None = None,
+        worst: float = 0.01,
+        hardest: int = 10,
+        preds_key: str | None = None,
+        target_key: str = "target",
+        take: Callable[[Any, Any], Any] | None = None,
+        dataloader_idx: int = 0,
+    ) -> None:
+        super().__init__("logits", preds_key, target_key, take, dataloader_idx)
+        self.profile = LossProfile(
+            num_classes,
+            num_labels,
+            worst=worst,
+            hardest=hardest,
+            class_names=None if class_names is None else [*class_names],
+        )
+        self.epochs: list[Profile] = []
+
+    @property
+    def learnt(self) -> bool:
+        """Once an epoch has ended."""
+        return bool(self.epochs)
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Forget the last run."""
+        super().on_fit_start(trainer, pl_module)
+        self.epochs.clear()
+
+    def begin(self, module: LightningModule) -> None:
+        """Forget the last epoch."""
+        self.profile.to(module.device).reset()
+
+    def count(self, preds: Tensor, target: Tensor) -> None:
+        """Count a batch."""
+        self.profile.update(preds, target)
+
+    def learn(self, trainer: Trainer, module: LightningModule) -> None:
+        """Log, explain and draw."""
+        found, hardest = self.profile.profile(), self.profile.hardest()
+        self.epochs.append(found)
+        values = self.profile.compute()
+        kept = {f"val/loss/{name}": values[name] for name in LOGGED}
+        logged.log(module, {name: torch.as_tensor(value) for name, value in kept.items()}, ())
+        best = min(self.epochs, key=lambda epoch: epoch.loss)
+        finding = explain_loss(found, hardest, self.profile.names, None if best is found else best)
+        shown = [over_epochs(self.epochs), by_rank(found), over_temperatures(self.profile, found)]
+        self.show(trainer, "val/loss_profile", shown, finding.markdown())
+
+
+def over_epochs(epochs: Sequence[Profile]) -> Panel:
+    """The loss, what no temperature removes of it, and the share of errors."""
+    places = [*range(len(epochs))]
+    series = {
+        "log loss": [epoch.loss for epoch in epochs],
+        "refinement: log loss at the best temperature": [epoch.refinement for epoch in epochs],
+        "share of errors": [1 - epoch.accuracy for epoch in epochs],
+    }
+    lines = [Line(places, values, label, number=number) for number, (label, values) in enumerate(series.items())]
+    return Panel("Validation", "epoch", "loss and share of errors", lines, scale="linear")
+
+
+def by_rank(profile: Profile) -> Panel:
+    """Which part of the loss so many of the worst samples carry, and which part of the errors they are."""
+    parts = {"share of the loss": profile.carried, "share of the wrong predictions": profile.wrong}
+    ranks = _from_top(profile.histogram)
+    lines = [
+        Line(ranks[1:], _from_top(part)[1:], label, number=number) for number, (label, part) in enumerate(parts.items())
+    ]
+    said = f"the worst {profile.worst:.3g} carry {profile.of_worst:.1%}"
+    lines.append(Line((profile.worst,), (profile.of_worst,), said, "mark", 0))
+    return Panel("Who carries the loss", "share of the samples, the worst first", "share", lines, scale="log")
+
+
+def _from_top(parts: Sequence[float]) -> list[float]:
+    """Shares of the sum, added up from the last part down."""
+    total = sum(parts) or 1.0
+    return [*accumulate((part / total for part in reversed(parts)), initial=0.0)]

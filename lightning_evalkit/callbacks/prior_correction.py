@@ -1,0 +1,72 @@
+"""The shift of a weighted loss or of re-sampling taken out of all that is evaluated and predicted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from lightning.pytorch.trainer.states import RunningStage
+
+from lightning_evalkit import calibration
+from lightning_evalkit.callbacks.boards import other_boards, tensorboards
+from lightning_evalkit.callbacks.corrections import Correction
+from lightning_evalkit.callbacks.failures import Failures
+from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.sinks import figures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lightning.pytorch import LightningModule, Trainer
+
+    from lightning_evalkit.callbacks.boards import Board
+
+
+class PriorCorrection(Correction):
+    """Undoes what weights or re-sampling did to the logits, in validation, test and prediction.
+
+    Arguments as of ``lightning_evalkit.calibration.PriorCorrection``: ``pos_weight`` or ``class_weights`` of the loss,
+    and the shares of positives (or of all classes) ``trained_at`` and ``deployed_at``. Training is not touched.
+
+    >>> callback = PriorCorrection(trained_at=0.5, deployed_at=0.01)
+    >>> round(float(callback.correction.shift), 4)  # ln(0.5 / 0.5) - ln(0.01 / 0.99)
+    4.5951
+    """
+
+    correction: calibration.PriorCorrection
+    corrected = frozenset({RunningStage.VALIDATING, RunningStage.TESTING, RunningStage.PREDICTING})
+
+    def __init__(
+        self,
+        pos_weight: float | None = None,
+        class_weights: Sequence[float] | None = None,
+        trained_at: float | Sequence[float] | None = None,
+        deployed_at: float | Sequence[float] | None = None,
+        submodule: str | None = None,
+    ) -> None:
+        super().__init__(submodule)
+        self.correction = calibration.PriorCorrection(pos_weight, class_weights, trained_at, deployed_at)
+        self._failures = Failures(type(self).__name__)
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Take the place behind the logits."""
+        if getattr(pl_module, "shift", 0.0):
+            raise DeclarationError("expected correct_shift=True of the module or PriorCorrection, not both.")
+        super().setup(trainer, pl_module, stage)
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Draw what becomes of probabilities."""
+        if not trainer.is_global_zero:
+            return
+        with self._failures.going_on("draw the correction"):
+            chances = torch.linspace(0, 1, 201, dtype=torch.float64)
+            lines = [figures.Line((0, 1), (0, 1), "uncorrected", "dotted")]
+            for place, shift in enumerate(self.correction.shift.double().cpu()):
+                name = "" if len(self.correction.shift) == 1 else f"class {place}: "
+                corrected = (chances.logit() - shift).sigmoid()
+                lines.append(figures.Line(chances, corrected, f"{name}logit − {shift:.3f}", number=place % 10))
+            panel = figures.Panel("Prior correction", "probability as trained", "probability as corrected", lines)
+            image = figures.pixels(figures.panels([panel]))
+            boards: list[Board] = [*tensorboards(trainer), *other_boards(trainer)]
+            for board in boards:
+                board.image("prior_correction", image, 0)

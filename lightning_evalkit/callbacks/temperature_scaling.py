@@ -1,0 +1,167 @@
+"""A temperature fitted on validation, and applied in test and prediction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from lightning.pytorch.trainer.states import RunningStage
+
+from lightning_evalkit import calibration
+from lightning_evalkit.callbacks import logged
+from lightning_evalkit.callbacks.corrections import Correction
+from lightning_evalkit.callbacks.validated import Validated
+from lightning_evalkit.counts.kept import KeptLogits
+from lightning_evalkit.counts.temperatures import SHARPNESS
+from lightning_evalkit.errors import InputError
+from lightning_evalkit.metrics.loss_profile import LossProfile
+from lightning_evalkit.sinks.figures import Line, Panel
+from lightning_evalkit.state import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lightning.pytorch import LightningModule, Trainer
+    from torch import Tensor
+
+    from lightning_evalkit.statistics.profile import Profile
+
+
+class TemperatureScaling(Correction, Validated):
+    """Divides logits by the temperature at which their log loss in validation is least, in test and prediction.
+
+    For binary problems, for ``num_classes`` or ``num_labels``; with ``vector`` each logit is scaled and shifted by
+    itself instead, for which all validation logits are kept. Validation steps return a dict with "logits" and
+    "target" (or ``preds_key``, ``target_key``, or ``take`` gives both from what the step returned and its batch); what
+    is scaled is described at ``Correction``. Logged are ``val/temperature``, and the log loss as it is and scaled, as
+    ``val/log_loss@raw`` and ``val/log_loss@scaled``.
+
+    >>> callback = TemperatureScaling(num_classes=10)
+    >>> float(callback.correction.temperature)
+    1.0
+    """
+
+    correction: calibration.TemperatureScaling | calibration.VectorScaling
+    corrected = frozenset({RunningStage.TESTING, RunningStage.PREDICTING})
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        vector: bool = False,
+        submodule: str | None = None,
+        preds_key: str | None = None,
+        target_key: str = "target",
+        take: Callable[[Any, Any], Any] | None = None,
+        dataloader_idx: int = 0,
+    ) -> None:
+        Correction.__init__(self, submodule)
+        Validated.__init__(self, "logits", preds_key, target_key, take, dataloader_idx)
+        scaling = calibration.VectorScaling if vector else calibration.TemperatureScaling
+        self.correction = scaling(num_classes, num_labels)
+        self.profile = LossProfile(num_classes, num_labels)
+        self._kept = Tally(KeptLogits(self.profile.counter.task), compute_with_cache=False) if vector else None
+        self._fitted = False
+
+    @property
+    def ready(self) -> bool:
+        """Once fitted or loaded."""
+        return self._fitted
+
+    learnt = ready
+
+    # ---- fitting
+
+    def begin(self, module: LightningModule) -> None:
+        """Forget the last epoch."""
+        for metric in (self.profile, self._kept):
+            if metric is not None:
+                metric.to(module.device).reset()
+
+    def count(self, preds: Tensor, target: Tensor) -> None:
+        """Count a batch."""
+        if not preds.is_floating_point():
+            raise InputError(f"expected logits, got {preds.dtype}: labels have no confidence that could be scaled.")
+        self.profile.update(preds, target)
+        if self._kept is not None:
+            self._kept.update(preds, target)
+
+    def learn(self, trainer: Trainer, module: LightningModule) -> None:
+        """Fit, log and draw."""
+        found = self.profile.profile()
+        values = {"val/log_loss@raw": found.loss}
+        if isinstance(self.correction, calibration.TemperatureScaling):
+            self.correction.to(module.device).adopt(found)
+            values |= {"val/temperature": found.temperature, "val/log_loss@scaled": found.refinement}
+        else:
+            values["val/log_loss@scaled"] = self._fit_vector(self.correction)
+        self._fitted = True
+        logged.log(module, {name: torch.tensor(value, device=module.device) for name, value in values.items()}, ())
+        self.show(trainer, "val/temperature", [over_temperatures(self.profile, found)], self._described(values))
+
+    def _fit_vector(self, scaling: calibration.VectorScaling) -> float:
+        """Every rank fits to the logits of all, and so to the same."""
+        assert self._kept is not None  # for this kind
+        counter = self._kept.counter
+        assert isinstance(counter, KeptLogits)
+        logits, target = counter.rows(self._kept.compute())
+        after = LossProfile(scaling.num_classes, scaling.num_labels, sync_on_compute=False).to(logits.device)
+        after.update(scaling.to(logits.device).fit(logits, target)(logits), target)
+        return after.profile().loss
+
+    def _described(self, values: dict[str, float]) -> str:
+        lines = [f"| {name} | {value:.6g} |" for name, value in values.items()]
+        if isinstance(self.correction, calibration.VectorScaling):
+            for name in ("scale", "shift"):
+                lines.append(f"| {name} | {', '.join(f'{x:.4g}' for x in getattr(self.correction, name).tolist())} |")
+        return "\n".join(("| fitted on validation | |", "|---|---:|", *lines))
+
+    # ---- applying
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Refuse to test what was not fitted."""
+        self.insist("scale the logits of a test")
+
+    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Refuse to predict by what was not fitted."""
+        self.insist("scale the logits of predictions")
+
+    # ---- checkpoints
+
+    def state_dict(self) -> dict[str, Any]:
+        """The fitted numbers."""
+        if not self._fitted:
+            return {}
+        return {name: value.detach().cpu() for name, value in self.correction.named_buffers(recurse=False)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on with fitted numbers; those of another problem are refused."""
+        own = dict(self.correction.named_buffers(recurse=False))
+        shapes = {name: tuple(value.shape) for name, value in own.items()}
+        found = {name: tuple(value.shape) for name, value in state_dict.items()}
+        if found and found != shapes:
+            raise InputError(
+                f"the checkpoint holds scaling of shape {found}, this {type(self).__name__} has {shapes}: declare the "
+                "same num_classes or num_labels, and the same kind (vector)."
+            )
+        for name, value in state_dict.items():
+            setattr(self.correction, name, value.to(own[name].device))
+        self._fitted = bool(state_dict)
+
+
+def over_temperatures(profile: LossProfile, found: Profile) -> Panel:
+    """The mean log loss over the temperature, with what it is at 1 and where it is least."""
+    kept = profile.counter.sums(profile.joined).sharpened
+    temperatures = [1 / sharpness for sharpness in SHARPNESS]
+    lines = [
+        Line(temperatures, (kept.losses / found.samples).tolist(), "log loss", number=0),
+        Line((1.0,), (found.loss,), f"as it is: {found.loss:.4f}", "mark", 1),
+        Line(
+            (found.temperature,),
+            (found.refinement,),
+            f"best: {found.refinement:.4f} at {found.temperature:.3g}",
+            "mark",
+            2,
+        ),
+    ]
+    return Panel("Log loss over the temperature", "temperature", "mean log loss", lines, scale="log")

@@ -1,0 +1,88 @@
+"""Where a log loss comes from, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from lightning_evalkit.counts.losses import BINS, share_of_worst
+from lightning_evalkit.statistics.temperature import best_temperature
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.counts.profile import LossSums
+
+SHOWN = 64
+"""Bins of the histogram of losses, four to a doubling, from 2**-12 to 2**4; the outermost hold what is beyond."""
+LOWEST = 2.0**-12
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where a log loss comes from: ``loss`` is its mean, NaN where there are no samples.
+
+    ``refinement`` is the loss at the best ``temperature``: what no rescaling of the logits removes; ``calibration`` is
+    the rest, which one division would. ``at_the_end`` says that an even lower or higher temperature would be better
+    than those from 1/16 to 16 that are looked at. ``histogram`` and ``wrong`` are the samples, and the wrongly
+    predicted ones, with a loss between two ``edges``.
+    """
+
+    samples: float
+    loss: float
+    by_class: dict[str, float]
+    accuracy: float
+    of_wrong: float
+    """The share of the loss that wrong predictions carry."""
+    worst: float
+    of_worst: float
+    """The share of the loss that the share ``worst`` of the samples carries."""
+    temperature: float
+    at_the_end: bool
+    refinement: float
+    calibration: float
+    edges: tuple[float, ...]
+    histogram: tuple[float, ...]
+    wrong: tuple[float, ...]
+    carried: tuple[float, ...]
+    """The sums of losses in the bins of the histogram."""
+
+
+def profile_of(sums: LossSums, names: list[str], worst: float) -> Profile:
+    """Read the sums."""
+    samples, total = float(sums.weights.sum()), float(sums.losses.sum())
+    wrong, errors = float(sums.wrong_losses.sum()), float(sums.wrong_weights.sum())
+    scaled = best_temperature(sums.sharpened)
+    loss, refinement = _over(total, samples), _over(scaled.loss, samples)
+    by_class = sums.class_losses / sums.class_weights
+    return Profile(
+        samples=samples,
+        loss=loss,
+        by_class=dict(zip(names, by_class.tolist(), strict=True)),
+        accuracy=_over(samples - errors, samples),
+        of_wrong=_over(wrong, total),
+        worst=worst,
+        of_worst=float(share_of_worst(sums.losses, sums.weights, worst)),
+        temperature=scaled.temperature if samples else torch.nan,
+        at_the_end=scaled.at_the_end,
+        refinement=refinement,
+        calibration=max(loss - refinement, 0.0) if samples else torch.nan,
+        edges=tuple(LOWEST * 2 ** (place / 4) for place in range(SHOWN + 1)),
+        histogram=_shown(sums.weights),
+        wrong=_shown(sums.wrong_weights),
+        carried=_shown(sums.losses),
+    )
+
+
+def _over(part: float, whole: float) -> float:
+    return part / whole if whole else torch.nan
+
+
+def _shown(weights: Tensor) -> tuple[float, ...]:
+    """The fine sizes (those of equal first 16 bits as float32) gathered into bins that a picture can show."""
+    lower = (torch.arange(BINS, dtype=torch.int32) << 16).view(torch.float32).double().nan_to_num(torch.inf)
+    places = ((lower.clamp(LOWEST).log2() - torch.tensor(LOWEST).log2()) * 4).floor().clamp(0, SHOWN - 1)
+    gathered = torch.zeros(SHOWN, dtype=torch.float64).index_add_(0, places.long(), weights.double().cpu())
+    return tuple(gathered.tolist())

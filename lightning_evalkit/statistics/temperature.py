@@ -1,0 +1,64 @@
+"""The temperature at which the log loss is least, and the loss there: the part that no rescaling removes."""
+
+from __future__ import annotations
+
+from math import exp, log
+from typing import TYPE_CHECKING, NamedTuple
+
+from lightning_evalkit.counts.temperatures import SHARPNESS
+
+if TYPE_CHECKING:
+    from lightning_evalkit.counts.temperatures import Sharpened
+
+
+class Scaled(NamedTuple):
+    """The best temperature, the sum of losses there, and whether the best lies outside the range that was kept."""
+
+    temperature: float
+    loss: float
+    at_the_end: bool
+
+
+def best_temperature(kept: Sharpened) -> Scaled:
+    """Where the sum of losses is least.
+
+    With x = ln(1/T) the slope dL/dx = L'/T is known with its own slope at both ends of an interval in which it changes
+    its sign; the cubic through these is solved for 0, and integrated for the loss.
+    """
+    slopes = kept.slopes.tolist()
+    if slopes[0] >= 0 or slopes[-1] <= 0:
+        place = 0 if slopes[0] >= 0 else len(SHARPNESS) - 1
+        return Scaled(1 / SHARPNESS[place], float(kept.losses[place]), at_the_end=True)
+    place = max(place for place, slope in enumerate(slopes[:-1]) if slope < 0)
+    low, high = log(SHARPNESS[place]), log(SHARPNESS[place + 1])
+    start, end = (_by_logarithm(kept, each) for each in (place, place + 1))
+    cubic = _cubic(start, end, high - low)
+    t = _root(cubic)
+    area = sum(factor * t ** (power + 1) / (power + 1) for power, factor in enumerate(cubic))
+    return Scaled(exp(-low - t * (high - low)), float(kept.losses[place]) + (high - low) * area, at_the_end=False)
+
+
+def _by_logarithm(kept: Sharpened, place: int) -> tuple[float, float]:
+    """The first and second derivative by the logarithm of the sharpness."""
+    sharpness = SHARPNESS[place]
+    first = float(kept.slopes[place]) * sharpness
+    return first, first + float(kept.curvatures[place]) * sharpness**2
+
+
+def _cubic(start: tuple[float, float], end: tuple[float, float], width: float) -> tuple[float, float, float, float]:
+    """Factors of 1, t, t², t³ of the cubic with these values and slopes at t = 0 and t = 1."""
+    (first, rise), (last, fall) = start, end
+    rise, fall = rise * width, fall * width
+    return first, rise, 3 * (last - first) - 2 * rise - fall, 2 * (first - last) + rise + fall
+
+
+def _root(cubic: tuple[float, ...]) -> float:
+    """Where the cubic, negative at 0 and not at 1, becomes 0."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if sum(factor * middle**power for power, factor in enumerate(cubic)) < 0:
+            low = middle
+        else:
+            high = middle
+    return high
