@@ -71,9 +71,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_are_found():
-    assert len(OVERLAYS) == 15
+    assert len(OVERLAYS) == 16
     assert {path.parent.as_posix() for path in OVERLAYS} == {
         "accuracy_equals_f1",
+        "distributed",
         "imbalance_and_loss",
         "multilabel_accuracy",
     }
@@ -254,6 +255,45 @@ def test_overtrained():
     assert abs(accuracies[-1] - accuracies[lowest]) < 0.05
     worst = found.over_epochs("val/loss_of_worst")
     assert worst[-1] > 1.5 * worst[lowest] > 0.01
+
+
+@cache
+def decided(experiment: str, *options: str) -> dict[str, float]:
+    """Numbers of the last validation and of the test, with the callback of the experiment at work."""
+    callback = yaml.safe_load((FOLDER / f"{experiment}.yaml").read_text(encoding="utf-8"))["trainer"]["callbacks+"]
+    given = (*ALONE[:-1], f"--trainer.callbacks={yaml.safe_dump(callback, default_flow_style=True)}", *options)
+    done = launched(["fit", f"--config={experiment}", *given, *runs.QUIET])
+    found = dict(done.trainer.callback_metrics)
+    done.trainer.test(done.model, datamodule=done.datamodule, verbose=False)
+    return {name: float(value) for name, value in {**found, **done.trainer.callback_metrics}.items()}
+
+
+def test_threshold():
+    found = decided("imbalance_and_loss/threshold")
+    assert 0.02 < found["val/threshold"] < 0.1, "1 / (1 + 20), as far as 2,000 rows tell"
+    assert found["test/recall@tuned"] > found["test/recall@0.5"] + 0.15
+    assert found["test/precision@tuned"] < found["test/precision@0.5"]
+    assert found["test/accuracy@tuned"] < found["test/accuracy@0.5"] == found["test/accuracy"]
+
+
+def test_temperature_and_loss():
+    """Both look at the same training: one scales what the other explains."""
+    short = "--trainer.max_epochs=25"
+    scaled = decided("imbalance_and_loss/temperature", short)
+    assert scaled["val/temperature"] > 2
+    assert scaled["val/log_loss@scaled"] < 0.7 * scaled["val/log_loss@raw"]
+    assert scaled["test/log_loss"] < 0.7 * scaled["test/loss"], "which is of what was trained"
+    told = decided("imbalance_and_loss/overtrained", short)
+    assert told["val/loss/refinement"] == pytest.approx(scaled["val/log_loss@scaled"], rel=1e-4)
+    assert told["val/loss/calibration"] > 0.3 * told["val/loss"]
+
+
+def test_prior():
+    found = decided("imbalance_and_loss/prior")
+    weighted = ended("imbalance_and_loss/prior")
+    assert weighted["recall/0"] > weighted["precision/0"] + 0.1
+    assert abs(found["test/recall/0"] - found["test/precision/0"]) < 0.06
+    assert found["test/accuracy"] > weighted["accuracy"]
 
 
 def accuracies(found: Ended, labels: int) -> list[float]:

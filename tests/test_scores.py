@@ -1203,3 +1203,13 @@ def test_unequal_bins_are_unequal_declarations() -> None:
     kinds = ["fine", "bfloat16", 7, 8, [0.2, 0.5], None]
     keys = {Binary(scores=scores_of(kind)).key for kind in kinds} | {Binary().key}
     assert len(keys) == len(kinds) + 1
+
+
+def test_a_threshold_among_negative_logits_that_are_no_bfloat16_keeps_its_positives() -> None:
+    logits, target = torch.tensor([-1.002, -1.003, -3.0]), torch.tensor([1, 1, 0])
+    found = BinaryEvaluation("logits", curves=True, resolution="bfloat16", zero_division=0.0)
+    found.update(logits, target)
+    applied = BinaryEvaluation("logits", threshold=found.best_threshold("f1"))
+    applied.update(logits, target)
+    assert applied.compute()["recall"] == 1
+    assert found.compute()["best_f1"] == 1

@@ -151,12 +151,15 @@ def _probable_sizes(scores: Array) -> tuple[Array, Array]:
 
 
 class BFloat16Bins:
-    """One bin per value of bfloat16, in their order: of scores in that precision nothing is lost."""
+    """One bin per value of bfloat16, in their order: of scores in that precision nothing is lost.
+
+    Where ``others`` were counted too, a bin holds all that begin like its value.
+    """
 
     number = 65_536
 
-    def __init__(self, reading: str) -> None:
-        self.probable = reading == "probabilities"
+    def __init__(self, reading: str, others: bool = False) -> None:
+        self.probable, self.others = reading == "probabilities", others
 
     def at_once(self, scores: Array) -> Array:
         """By the first 16 bits; those of negative numbers run backwards."""
@@ -170,10 +173,10 @@ class BFloat16Bins:
 
     def alone(self) -> Tensor:
         """All, as long as scores are bfloat16: the counter knows whether they are."""
-        return torch.ones(self.number, dtype=torch.bool)
+        return torch.full((self.number,), not self.others)
 
     def lowest(self) -> Tensor:
-        """The values themselves."""
+        """The values themselves; of others that begin like a negative one, the largest in size."""
         return _as_probability(self._values(), self.probable)
 
     def below(self) -> Tensor:
@@ -183,6 +186,8 @@ class BFloat16Bins:
     def _values(self) -> Tensor:
         places = np.arange(self.number, dtype=np.int64)
         bits = np.where(places < 0x8000, ~places & 0xFFFF, places - 0x8000) << 16
+        if self.others:
+            bits = np.where(places < 0x8000, bits | 0xFFFF, bits)
         return torch.from_numpy(bits.astype(np.uint32).view(np.float32))
 
 

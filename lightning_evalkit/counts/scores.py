@@ -17,7 +17,7 @@ import torch
 
 from lightning_evalkit.counts import probabilities
 from lightning_evalkit.counts.arrays import BLOCK, Array, array_of, equal_to, within, within_unit, without_nan
-from lightning_evalkit.counts.bins import Bins, bins_of
+from lightning_evalkit.counts.bins import BFloat16Bins, Bins, bins_of
 from lightning_evalkit.counts.counter import Ledger, Totals, TwoWays
 from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.decisions import unweighable
@@ -245,11 +245,11 @@ class ScoreCounter(TwoWays):
         if real_dtype(kept.device) != torch.float64:
             kept = kept.cpu()  # rates and areas need it
         no, yes = kept.narrow(0, 0, self.cells).view(self.questions, 2, self.bins.number).unbind(1)
-        alone = self.bins.alone()
+        bins = self.bins
         if self.kind == "bfloat16" and int(self._ledger(totals)[3]):
-            alone = torch.zeros_like(alone)
-        edges = (self.bins.lowest().to(yes.device), self.bins.below().to(yes.device))
-        return ScoreCounts(yes, no, alone.to(yes.device), *edges, self.kind == "cuts")
+            bins = BFloat16Bins(self.reading, others=True)
+        alone, lowest, below = (part.to(yes.device) for part in (bins.alone(), bins.lowest(), bins.below()))
+        return ScoreCounts(yes, no, alone, lowest, below, self.kind == "cuts")
 
     def tables(self, totals: Totals) -> list[ScoreCounts]:
         """All questions in one table."""

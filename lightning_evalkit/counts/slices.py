@@ -58,6 +58,11 @@ class Sliced(Declaration):
         return scores, truth, weight, self.of.arranged(preds, spread, sample_weight)[1]
 
     def _refuse_groups(self, groups: Tensor, target: Tensor) -> None:
+        if not isinstance(groups, torch.Tensor):
+            raise InputError(
+                f"expected groups to be a tensor with the number of a group for each sample, got "
+                f"{type(groups).__name__}: number the groups from 0, and call torch.tensor."
+            )
         if groups.is_floating_point() or groups.is_complex():
             raise InputError(f"expected groups to be numbers of groups (integers), got {groups.dtype}.")
         if groups.device != target.device:

@@ -42,16 +42,17 @@ def explain_loss(
 def _verdict(now: Profile, before: Profile | None) -> tuple[str, str]:
     numbers = f"log loss {now.loss:.4g}, accuracy {now.accuracy:.4g}"
     if before is not None and now.loss > before.loss * (1 + LARGE):
-        still = abs(now.accuracy - before.accuracy) < 0.25 * max(1 - before.accuracy, 1e-9)
-        steady = now.refinement - before.refinement < 0.5 * (now.loss - before.loss)
-        if still and steady:
-            return "loss-rises-by-confidence", (
-                f"The loss has risen from {before.loss:.4g} to {now.loss:.4g} while accuracy stands still "
-                f"({before.accuracy:.4g}, {now.accuracy:.4g}): the network has become too sure of itself."
-            )
-        return "loss-rises", (
-            f"The loss has risen from {before.loss:.4g} to {now.loss:.4g}, accuracy went from {before.accuracy:.4g} to "
-            f"{now.accuracy:.4g}."
+        share = min((now.calibration - before.calibration) / (now.loss - before.loss), 1.0)
+        moved = abs(now.accuracy - before.accuracy) > 0.25 * max(1 - before.accuracy, 1e-9)
+        said = (
+            f"went from {before.accuracy:.4g} to {now.accuracy:.4g}" if moved else f"stands still at {now.accuracy:.4g}"
+        )
+        risen = f"The loss has risen from {before.loss:.4g} to {now.loss:.4g} while accuracy {said}"
+        if share > 0.5:
+            return "loss-rises-by-confidence", f"{risen}: {share:.0%} of the rise is false confidence, not more errors."
+        return (
+            "loss-rises",
+            f"{risen}: {1 - share:.0%} of the rise is lost knowledge, which no temperature brings back.",
         )
     if now.calibration > LARGE * now.loss and not now.at_the_end:
         side = "sure" if now.temperature > 1 else "cautious"
