@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
+from test_device import DEVICE, Operators, pretend_on_device
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
@@ -390,3 +392,21 @@ def test_ranks_give_what_one_process_does(tmp_path_factory: pytest.TempPathFacto
                 assert values == pytest.approx(expected, rel=1e-6), (world, task)
                 assert hardest == [each.sample for each in alone.hardest()]
                 assert collectives == ["all_reduce"]
+
+
+# ---- on an accelerator
+
+
+@every_task
+def test_an_update_on_a_device_reads_nothing_back(task: str) -> None:
+    profile = LossProfile(**TASKS[task], hardest=3)
+    with FakeTensorMode():
+        pretend_on_device(profile)
+        pretend_on_device(profile._hardest)
+        shape = (16,) if task == "binary" else (16, CLASSES)
+        logits = torch.zeros(shape, device=DEVICE)
+        target = torch.zeros(shape[:1] if task == "classes" else shape, dtype=torch.int64, device=DEVICE)
+        with Operators() as operators:
+            profile.update(logits, target)
+    assert operators.names
+    assert operators.waiting == []

@@ -151,10 +151,10 @@ class TemperatureScaling(Correction, Validated):
 
 def over_temperatures(profile: LossProfile, found: Profile) -> Panel:
     """The mean log loss over the temperature, with what it is at 1 and where it is least."""
-    kept = profile.counter.sums(profile.joined).sharpened
-    temperatures = [1 / sharpness for sharpness in SHARPNESS]
+    losses = (profile.counter.sums(profile.joined).sharpened.losses / found.samples).tolist()
+    near = [place for place, loss in enumerate(losses) if loss <= 3 * found.loss]  # others would flatten the rest
     lines = [
-        Line(temperatures, (kept.losses / found.samples).tolist(), "log loss", number=0),
+        Line([1 / SHARPNESS[place] for place in near], [losses[place] for place in near], "log loss", number=0),
         Line((1.0,), (found.loss,), f"as it is: {found.loss:.4f}", "mark", 1),
         Line(
             (found.temperature,),

@@ -48,12 +48,9 @@ def _verdict(now: Profile, before: Profile | None) -> tuple[str, str]:
             f"went from {before.accuracy:.4g} to {now.accuracy:.4g}" if moved else f"stands still at {now.accuracy:.4g}"
         )
         risen = f"The loss has risen from {before.loss:.4g} to {now.loss:.4g} while accuracy {said}"
-        if share > 0.5:
+        if share > 0.5 and 1 - now.accuracy < 1.5 * (1 - before.accuracy):
             return "loss-rises-by-confidence", f"{risen}: {share:.0%} of the rise is false confidence, not more errors."
-        return (
-            "loss-rises",
-            f"{risen}: {1 - share:.0%} of the rise is lost knowledge, which no temperature brings back.",
-        )
+        return "loss-rises", f"{risen}: the model knows less than before."
     if now.calibration > LARGE * now.loss and not now.at_the_end:
         side = "sure" if now.temperature > 1 else "cautious"
         return f"too-{side}", f"The predictions are too {side}: {numbers}."

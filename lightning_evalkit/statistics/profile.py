@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lightning_evalkit.counts.profile import LossSums
 
 SHOWN = 64
-"""Bins of the histogram of losses, four to a doubling, from 2**-12 to 2**4; the outermost hold what is beyond."""
-LOWEST = 2.0**-12
+"""Bins of the histogram of losses, four to a doubling, from 2**-9 to 2**7; the outermost hold what is beyond."""
+LOWEST = 2.0**-9
 
 
 @dataclass(frozen=True)
