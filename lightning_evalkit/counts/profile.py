@@ -91,7 +91,7 @@ class ProfileCounter(TwoWays):
         return (
             limited(logits),
             truth.clamp(0, self.groups - 1 if self.many else 1),
-            good & ~self._ignored(target),
+            good & self._ignored(target).logical_not(),
             weight,
         )
 
