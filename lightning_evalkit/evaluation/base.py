@@ -192,7 +192,9 @@ class Evaluation(Curves, MetricCollection):
 
 
 def _key(name: str) -> str:
-    return name.replace("%", "%25").replace(".", "%2E")  # as in an address, so that no two names meet
+    """As in an address, so that no two names meet, nor a name and an attribute (``lift``), which torch refuses."""
+    key = name.replace("%", "%25").replace(".", "%2E")
+    return f"%{ord(key[0]):02X}{key[1:]}" if hasattr(Evaluation, key) else key
 
 
 def checked_names(inputs: Inputs, chosen: Sequence[str] | None, default: Sequence[str]) -> list[str]:

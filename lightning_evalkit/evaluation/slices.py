@@ -77,11 +77,7 @@ class Slices(Tally):
         self, preds: Tensor, target: Tensor, groups: Tensor, sample_weight: Tensor | None = None
     ) -> None:
         """Count a batch, each sample in its group. If it raises, nothing of the batch was counted."""
-        if preds.device != self._device:
-            raise InputError(
-                f"expected tensors on {self._device}, where the metric is, got {preds.device}: "
-                f"call .to({str(preds.device)!r}) on the metric, or make it an attribute of the LightningModule."
-            )
+        self.refuse_elsewhere(preds)
         self.counter.add(self.totals, preds, target, groups, sample_weight)
 
     def value_of(self, totals: Totals) -> dict[str, Tensor]:

@@ -72,12 +72,16 @@ class Tally(Metric):
 
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Count a batch. If it raises, nothing of the batch was counted."""
+        self.refuse_elsewhere(preds)
+        self.keeping.add(self.__dict__, self.counter.count(preds, target, sample_weight))
+
+    def refuse_elsewhere(self, preds: Tensor) -> None:
+        """A batch is counted on the device where the state is."""
         if preds.device != self._device:
             raise InputError(
                 f"expected tensors on {self._device}, where the metric is, got {preds.device}: "
                 f"call .to({str(preds.device)!r}) on the metric, or make it an attribute of the LightningModule."
             )
-        self.keeping.add(self.__dict__, self.counter.count(preds, target, sample_weight))
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         """Stock bookkeeping after success instead of before, and none that changes while a graph is traced."""
@@ -184,7 +188,7 @@ class Tally(Metric):
         if should_sync and available():
             group, gather = process_group or self.process_group, dist_sync_fn or self.dist_sync_fn
             joined = self.keeping.over_ranks(self.totals, group, gather)
-            self._local, self._is_synced = _cloned(self.totals), True
+            self._local, self._is_synced, self._computed = _cloned(self.totals), True, None
             self.keeping.write(self.__dict__, joined)
 
     def unsync(self, should_unsync: bool = True) -> None:
@@ -194,7 +198,7 @@ class Tally(Metric):
         if self._local is None:
             raise TorchMetricsUserError("The Metric has already been un-synced.")
         self.keeping.write(self.__dict__, self._local)
-        self._local, self._is_synced = None, False
+        self._local, self._is_synced, self._computed = None, False, None
 
     # ---- the monoid
 
@@ -205,6 +209,8 @@ class Tally(Metric):
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the counts of another metric of the same declaration, or its ``metric_state``."""
+        if self._is_synced:
+            raise TorchMetricsUserError("The Metric is synced: call unsync() before merge_state().")
         if isinstance(incoming_state, Tally):
             if incoming_state.counter.task != self.counter.task:
                 raise InputError(
