@@ -1,7 +1,7 @@
 """lightning_evalkit: classification metrics for PyTorch Lightning whose numbers can be trusted."""
 
 from lightning_evalkit.counts import Counts
-from lightning_evalkit.evaluation import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
+from lightning_evalkit.evaluation import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation, Slices
 
-__all__ = ["BinaryEvaluation", "Counts", "MulticlassEvaluation", "MultilabelEvaluation"]
+__all__ = ["BinaryEvaluation", "Counts", "MulticlassEvaluation", "MultilabelEvaluation", "Slices"]
 __version__ = "0.1.0"

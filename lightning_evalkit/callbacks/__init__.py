@@ -1,6 +1,7 @@
 """Callbacks of the Lightning trainer."""
 
 from lightning_evalkit.callbacks.evaluate import Evaluate
+from lightning_evalkit.callbacks.exact import ExactDistributedEvaluation
 from lightning_evalkit.callbacks.loss_report import LossReport
 from lightning_evalkit.callbacks.prior_correction import PriorCorrection
 from lightning_evalkit.callbacks.temperature_scaling import TemperatureScaling
@@ -9,6 +10,7 @@ from lightning_evalkit.callbacks.threshold_tuning import ThresholdTuning
 
 __all__ = [
     "Evaluate",
+    "ExactDistributedEvaluation",
     "LossReport",
     "PriorCorrection",
     "TemperatureScaling",

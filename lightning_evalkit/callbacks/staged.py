@@ -92,13 +92,13 @@ class Staged(Mapping[str, "Evaluation"]):
             with each.tally.sync_context(should_sync=each.tally.sync_on_compute):
                 if each.tally.update_called:
                     state.update(each.state_dict(prefix=f"{address}."))
-        return state
+        return {key: entry.cpu().to_sparse() for key, entry in state.items()}  # most bins of a histogram are empty
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from what was saved; another declaration is refused."""
         for stage in self._kept:
             self.reset(stage)
-        entries = dict(state)
+        entries = {key: entry.to_dense() for key, entry in state.items()}
         for stage, place in sorted({(stage, int(place)) for stage, place, _ in (key.split(".") for key in state)}):
             self._arrange(stage, max(place + 1, len(self._kept[stage])))
             tally = self._kept[stage][place].tally

@@ -3,5 +3,6 @@
 from lightning_evalkit.evaluation.binary import BinaryEvaluation
 from lightning_evalkit.evaluation.multiclass import MulticlassEvaluation
 from lightning_evalkit.evaluation.multilabel import MultilabelEvaluation
+from lightning_evalkit.evaluation.slices import Slices
 
-__all__ = ["BinaryEvaluation", "MulticlassEvaluation", "MultilabelEvaluation"]
+__all__ = ["BinaryEvaluation", "MulticlassEvaluation", "MultilabelEvaluation", "Slices"]

@@ -1,0 +1,156 @@
+"""Every row of the data counted once, on any number of ranks.
+
+1. Loaders of validation and test give every row to one rank (``loaders``): metrics, losses, anything is then exact.
+2. Where a row that another rank has is alone in its batch, the step runs with it, as ranks have to keep in step, and
+   what it counts and logs is taken back (``watch``).
+3. Ranks then hold different numbers of rows: lists are joined (``gathering``) and logged means are weighed with that.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loops.fetchers import _DataLoaderIterDataFetcher
+from lightning.pytorch.trainer.states import TrainerFn
+from lightning_utilities.core.rank_zero import rank_zero_warn
+
+from lightning_evalkit.callbacks.exact.gathering import gathered, keeps_lists
+from lightning_evalkit.callbacks.exact.loaders import is_repeat, unknown, without_repeat
+from lightning_evalkit.callbacks.exact.metrics import metrics
+from lightning_evalkit.callbacks.exact.standin import StandIns
+from lightning_evalkit.callbacks.exact.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lightning.pytorch import LightningModule, Trainer
+
+ADVICE = r"Using `DistributedSampler` with the dataloaders\. During `trainer\.(validate|test)\(\)`"
+"""How Lightning begins to recommend a single device, as rows would be repeated on several."""
+
+
+class ExactDistributedEvaluation(Callback):
+    """Validation and test on many ranks with the numbers of one process; nothing happens on one rank, or in training.
+
+    Lightning repeats rows of a data set that ranks cannot share out evenly. This leaves the repeats out of evaluations
+    and metrics of this package and of torchmetrics, on the module or in a callback, and of values that ``self.log``
+    averages, sums or takes the extreme of over an epoch. Ranks still run equally many batches, as DDP and FSDP need,
+    but the last may have a row less on some of them, which matters to code that gathers tensors of equal shapes by
+    hand; and a rank without any row of its own logs NaN as its mean where ranks are not joined (``sync_dist=False``).
+    With ``drop_last`` or ``limit_val_batches`` the rows of the batches that are run are counted once.
+
+    A loader of which it cannot be told which rows are repeats, and a metric that is not updated with the batch's rows,
+    so that its value depends on how rows fall into batches, are named once.
+    """
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+        self._stand_ins = StandIns()
+        self._watch = Watch(self._say)
+        self._advice: Any = None
+
+    # ---- the trainer's hooks: those of a callback run before the module's own
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Get hold of the loaders before they are read."""
+        callbacks: list[Callback] = getattr(trainer, "callbacks", [])
+        first = next(each for each in callbacks if isinstance(each, ExactDistributedEvaluation))
+        if trainer.world_size > 1 and stage != TrainerFn.PREDICTING and first is self:
+            self._stand_ins.place(trainer.strategy, "process_dataloader", partial(self._process, trainer))
+            warnings.filterwarnings("ignore", message=ADVICE)
+            self._advice = warnings.filters[0]
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Get hold of what is logged."""
+        self._start(trainer)
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Get hold of what is logged."""
+        self._start(trainer)
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Get hold of the metrics where that is needed."""
+        self._begin(trainer, pl_module, batch, batch_idx, dataloader_idx)
+
+    def on_test_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Get hold of the metrics where that is needed."""
+        self._begin(trainer, pl_module, batch, batch_idx, dataloader_idx)
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Let go of the metrics."""
+        self._watch.end()
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Let go of the metrics."""
+        self._watch.end()
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Let go of everything."""
+        self._restore()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Let go of everything."""
+        self._restore()
+
+    # ---- what they do
+
+    def _process(self, trainer: Trainer, process: Callable[[object], object], loader: object) -> object:
+        if not trainer.evaluating:
+            return process(loader)
+        reason = unknown(loader)
+        if reason is None:
+            return process(without_repeat(loader))
+        stage = "test" if trainer.testing else "validation"
+        self._say(
+            f"a {type(loader).__name__} of {stage}: {reason}. Rows that several ranks read are counted several times: "
+            "give every row to one rank, or evaluate on one device."
+        )
+        return process(loader)
+
+    def _start(self, trainer: Trainer) -> None:
+        if self._stand_ins:
+            self._watch.results = trainer._results
+            self._stand_ins.place(trainer._results, "update_metrics", self._watch.log)
+
+    def _begin(self, trainer: Trainer, module: LightningModule, batch: Any, number: int, place: int) -> None:
+        if not self._stand_ins:
+            return
+        self._watch.end()
+        repeat = self._is_repeat(trainer, number, place)
+        if repeat or number == 0:
+            found = metrics(trainer, module)
+            for _, metric in found:
+                if keeps_lists(metric):
+                    self._stand_ins.place(metric, "_sync_dist", partial(gathered, metric))
+            self._watch.begin(found, batch, repeat)
+
+    def _is_repeat(self, trainer: Trainer, number: int, place: int) -> bool:
+        loop: Any = trainer._evaluation_loop
+        loaders = loop._combined_loader.flattened
+        if isinstance(loop._data_fetcher, _DataLoaderIterDataFetcher):
+            self._say("a step that takes a dataloader_iter: a repeat that is alone in its batch is counted.")
+            return False
+        if len(loaders) > 1 and not loop._is_sequential:
+            self._say("loaders that are read side by side: a repeat that is alone in its batch is counted.")
+            return False
+        return is_repeat(loaders[place], number)
+
+    def _restore(self) -> None:
+        self._watch.end()
+        self._watch.results = None
+        self._stand_ins.remove()
+        filters: Any = warnings.filters
+        if self._advice in filters:
+            filters.remove(self._advice)
+
+    def _say(self, what: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            rank_zero_warn(f"ExactDistributedEvaluation cannot vouch for {what}")

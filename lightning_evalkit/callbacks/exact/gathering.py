@@ -1,0 +1,63 @@
+"""Joining lists of tensors over ranks that hold different numbers of rows.
+
+torchmetrics gathers a list entry by entry, or joined to one tensor if it has more than one entry. Ranks with another
+number of entries, or with a single number where others have a list of them, would wait for each other for ever.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import torch
+from torch.distributed import all_gather_object, get_world_size
+from torchmetrics import Metric, MetricCollection
+from torchmetrics.utilities.data import dim_zero_cat
+from torchmetrics.utilities.distributed import gather_all_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def keeps_lists(metric: Metric | MetricCollection) -> TypeGuard[Metric]:
+    """Whether it is a metric with lists that torchmetrics joins over ranks in its own way."""
+    if not isinstance(metric, Metric) or type(metric).sync is not Metric.sync:
+        return False
+    lists = any(isinstance(default, list) for default in metric._defaults.values())
+    return lists and type(metric)._sync_dist is Metric._sync_dist
+
+
+def gathered(
+    metric: Metric,
+    gather: Callable[..., None],
+    dist_sync_fn: Callable[..., Any] = gather_all_tensors,
+    process_group: Any = None,
+) -> None:
+    """Make the states of a metric those of all ranks, however many entries each has."""
+    lists = {name: state for name in metric._defaults if isinstance(state := getattr(metric, name), list)}
+    apart = [name for name in lists if metric._reductions[name] is not dim_zero_cat]
+    for name in lists.keys() - apart:
+        setattr(metric, name, [dim_zero_cat(lists[name])] if lists[name] else [])
+    group = process_group or metric.process_group
+    if not apart or _alike([len(lists[name]) for name in apart], group):
+        gather(dist_sync_fn, process_group=process_group)
+        return
+    parts = _objects({name: lists[name] for name in apart}, group)
+    for name in apart:
+        setattr(metric, name, [])
+    gather(dist_sync_fn, process_group=process_group)
+    for name in apart:
+        setattr(metric, name, [_moved(entry, metric.device) for part in parts for entry in part[name]])
+
+
+def _alike(lengths: list[int], group: Any) -> bool:
+    return all(other == lengths for other in _objects(lengths, group))
+
+
+def _objects(mine: Any, group: Any) -> list[Any]:
+    every: list[Any] = [None] * get_world_size(group)
+    all_gather_object(every, mine, group)
+    return every
+
+
+def _moved(entry: Any, device: torch.device) -> Any:
+    return entry.to(device) if isinstance(entry, torch.Tensor) else entry
