@@ -27,6 +27,7 @@ class Outputs:
     target_key: str
     weight_key: str
     take: Callable[[Any, Any], Any] | None
+    who: str = "Evaluate"
 
     def of(self, outputs: Any, batch: Any, step: str) -> tuple[Tensor, ...] | None:
         """Tensors without their graphs; None if the function leaves the batch out."""
@@ -48,8 +49,8 @@ class Outputs:
         example = ", ".join(f"{name!r}: {name}" for name in ("loss", names[0], *others))
         parts = ", ".join((names[0], *others))
         return (
-            f"expected {step} to return a dict with the tensors {wanted}, because Evaluate counts what the step "
-            f"returns and its evaluation declares inputs={self.inputs!r}; got {described(outputs)}. "
+            f"expected {step} to return a dict with the tensors {wanted}, because {self.who} counts what the step "
+            f"returns, and is declared for inputs={self.inputs!r}; got {described(outputs)}. "
             f"Return {{{example}}}; or name the keys that the step returns with preds_key, target_key and weight_key; "
             f"or take=f, where f(outputs, batch) gives ({parts})."
         )

@@ -42,7 +42,7 @@ class Validated(Callback):
         dataloader_idx: int,
     ) -> None:
         super().__init__()
-        self._outputs = Outputs(inputs, False, preds_key, target_key, "sample_weight", take)
+        self._outputs = Outputs(inputs, False, preds_key, target_key, "sample_weight", take, type(self).__name__)
         self.dataloader_idx = dataloader_idx
         self._failures = Failures(type(self).__name__)
         self._shown: Shown | None = None

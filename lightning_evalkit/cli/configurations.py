@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml  # type: ignore[import-untyped]
 
+from lightning_evalkit import __version__
 from lightning_evalkit.cli.readable import WrongError
 from lightning_evalkit.errors import nearest
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HEADER = "lightning_evalkit"
 _INSTALLED = Path(__file__).parents[1] / "experiments"
 EXPERIMENTS = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2] / "experiments"
 BASE = EXPERIMENTS / "base.yaml"
@@ -33,6 +40,20 @@ def _checked(path: Path) -> str:
     if not isinstance(content, dict):
         raise WrongError(f"expected options and their values in {path}, got {content!r}.")
     return str(path)
+
+
+def of_another_version(arguments: Sequence[str]) -> str:
+    """Which configurations another version has written: the last words of an error about them."""
+    paths = [word.rpartition("=")[2] for word in arguments]
+    found = {path: _version(path) for path in paths if path.endswith(".yaml") and Path(path).is_file()}
+    other = [f"{path} was written by version {version}" for path, version in found.items() if version != __version__]
+    return f" {', '.join(other)}, this is {__version__}." if other else ""
+
+
+def _version(path: str) -> str:
+    """What a run writes at the top of its configuration; one without it is not known to be of another version."""
+    found = re.search(rf"^# {HEADER}==(\S+)$", Path(path).read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else __version__
 
 
 def with_located(arguments: list[str]) -> list[str]:

@@ -15,6 +15,8 @@ from lightning_evalkit.errors import DeclarationError, InputError, nearest
 
 UNION = "Does not validate against any of the Union subtypes"
 OF_A_CLASS = ("class_path", "init_args", "dict_kwargs")
+TOP = ("model", "data", "trainer", "optimizer", "lr_scheduler", "seed_everything", "ckpt_path")
+"""What a configuration may hold."""
 
 
 class WrongError(Exception):
@@ -32,6 +34,9 @@ def in_one_line(error: BaseException) -> str:
     'data.size: expected an int, got x.'
     """
     text = str(error)
+    unknown = re.search(r"does not accept option '([\w.]+)'", text)
+    if unknown:
+        return _about_unknown(unknown[1])
     if "Parser key" not in text and UNION not in text:
         return " ".join(text.split())
     keys = re.findall(r'Parser key "([^"]+)"', text)
@@ -43,11 +48,26 @@ def _complaint(text: str) -> str:
     inner = text.rpartition("Errors:")[2] if "Errors:" in text else text
     option = re.search(r"class_path '([\w.]+)':\s+Option '([\w.]+)' is not accepted", inner)
     name = re.search(r"Expected a dot import path string: (\S+)", inner)
+    missing = re.search(r"module '([\w.]+)' has no attribute '(\w+)'", inner)
     if option:
         return _about_option(option[1], option[2], text)
     if name and not re.search(r"<class '(int|float)'>", inner):
         return f"there is no class {name[1]!r}: {nearest(name[1], _classes(text))}"
+    if missing:
+        return f"there is no {missing[1]}.{missing[2]}: {nearest(missing[2], _public(missing[1]))}"
     return _unset(text) or _expected(inner) or _first(inner)
+
+
+def _public(module: str) -> list[str]:
+    return [name for name in dir(import_module(module)) if name[0] != "_"]
+
+
+def _about_unknown(option: str) -> str:
+    """An option that is none of a class which was named."""
+    owner, _, name = option.partition(".")
+    trainer = import_module("lightning.pytorch").Trainer
+    known = inspect.signature(trainer).parameters if owner == "trainer" else TOP
+    return f"there is no option {option!r}: {nearest(name if owner == 'trainer' else owner, known)}"
 
 
 def _unset(text: str) -> str:
@@ -111,4 +131,4 @@ def _options(owner: type) -> list[str]:
     """What a configuration may set."""
     parser = ArgumentParser()
     parser.add_class_arguments(owner, fail_untyped=False)
-    return [action.dest for action in parser._actions if action.dest != "help"]
+    return [action.dest for action in parser._actions if not action.dest.endswith("help")]

@@ -6,7 +6,6 @@ import signal
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,9 +14,11 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningDataModule, LightningModule
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from lightning_evalkit import callbacks, data, modules  # noqa: F401  (to be named by their short names)
-from lightning_evalkit.cli.configurations import BASE, with_located
+from lightning_evalkit import __version__, callbacks, data, modules  # noqa: F401  (to be named by their short names)
+from lightning_evalkit.cli import checkpoints
+from lightning_evalkit.cli.configurations import BASE, HEADER, of_another_version, with_located
 from lightning_evalkit.cli.readable import WrongError, in_one_line
+from lightning_evalkit.modules.resuming import ExactResume
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,6 +30,12 @@ LINKED = ("num_features", "num_classes", "class_names", "num_labels", "label_nam
 class EvalkitCLI(LightningCLI):
     """Short class names, and a model built for the data it is given."""
 
+    def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
+        """Have a run write which version its configuration is of."""
+        parser = super().init_parser(**kwargs)
+        parser.dump_header = [*(parser.dump_header or ()), f"{HEADER}=={__version__}"]
+        return parser
+
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Tell the model what the data module knows."""
         for name in LINKED:
@@ -36,8 +43,11 @@ class EvalkitCLI(LightningCLI):
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """As given, whatever else is on the command line: a sweep runs many."""
-        with _readable(ValueError):
-            self.config = parser.parse_args(args)
+        try:
+            with _readable(ValueError):
+                self.config = parser.parse_args(args)
+        except WrongError as wrong:
+            raise WrongError(f"{wrong}{of_another_version(args)}") from wrong
         self.asked = args
         trainer = self.config[self.config.subcommand].trainer
         if not hasattr(trainer, "max_epochs"):
@@ -50,10 +60,8 @@ class EvalkitCLI(LightningCLI):
         if not path or not Path(path).is_file():
             return
         asked = self.parser.parse_args(self.asked, defaults=False)[command].model
-        try:
+        with checkpoints.read(path):
             super()._parse_ckpt_path()
-        except UnpicklingError as wrong:
-            raise WrongError(f"{path} is not a checkpoint.") from wrong
         if asked.class_path != self.config[command].model.class_path:
             of = self.config[command].model.class_path
             raise WrongError(f"{path} is a checkpoint of {of}, asked for is {asked.class_path}.")
@@ -67,6 +75,10 @@ class EvalkitCLI(LightningCLI):
         """Constructors refuse values."""
         with _readable(ValueError):
             super().instantiate_classes()
+
+    def _run_subcommand(self, subcommand: str) -> None:
+        with checkpoints.kept(self.trainer):
+            super()._run_subcommand(subcommand)
 
     def predict(self, **kwargs: Any) -> None:
         """Predict, and keep what was predicted: one file per rank."""
@@ -98,7 +110,7 @@ def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> Evalki
             subclass_mode_model=True,
             subclass_mode_data=True,
             save_config_kwargs={"overwrite": True},
-            trainer_defaults={"callbacks": list(extra)},
+            trainer_defaults={"callbacks": [ExactResume(), *extra]},
             parser_kwargs={
                 "prog": "evalkit",
                 "exit_on_error": False,

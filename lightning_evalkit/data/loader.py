@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from lightning.pytorch.utilities import rank_zero_warn
 
 from lightning_evalkit.errors import DeclarationError
 
@@ -42,7 +43,8 @@ class TensorLoader:
 
     Every rank gets its own rows and as many batches as any other. Shuffled rows are for training: some are repeated
     where they cannot be shared out evenly. Rows in order are for evaluation: each is given exactly once over all ranks,
-    so the last batch of a rank may be empty.
+    so the last batch of a rank may be empty. A checkpoint from the middle of an epoch holds where the loader is, and a
+    training that is resumed goes on there.
 
     >>> loader = TensorLoader((torch.arange(5),), batch_size=2)
     >>> [batch[0].tolist() for batch in loader]
@@ -50,6 +52,7 @@ class TensorLoader:
     """
 
     batch_sampler = None  # Lightning looks for it beside the sampler, as a DataLoader has both
+    read_by: Any = None  # the trainer, which knows which batches are done; without one, all that were given
 
     def __init__(self, tensors: tuple[Tensor, ...], batch_size: int, shuffle: bool = False, seed: int = 0) -> None:
         lengths = [len(tensor) for tensor in tensors]
@@ -60,6 +63,7 @@ class TensorLoader:
         self.tensors, self.batch_size, self.order = tensors, batch_size, Order(lengths[0], shuffle, seed)
         if shuffle:
             self.sampler = self.order  # on which Lightning calls set_epoch
+        self._given, self._resumed = 0, dict[str, int]()
 
     def __len__(self) -> int:
         return -(-self.order.rows // (_rank()[1] * self.batch_size))
@@ -68,13 +72,62 @@ class TensorLoader:
         rows = self.order.mine()
         if rows is not None:
             rows = rows.to(self.tensors[0].device)
-        for batch in range(len(self)):
-            first = batch * self.batch_size
+        for batch in range(self._first(), len(self)):
+            self._given, first = batch + 1, batch * self.batch_size
             if rows is None:
                 yield tuple(tensor[first : first + self.batch_size] for tensor in self.tensors)
             else:
                 chosen = rows[first : first + self.batch_size]
                 yield tuple(tensor[chosen] for tensor in self.tensors)
+
+    # ---- going on within an epoch: Lightning saves and loads the state of loaders that have one
+
+    def state_dict(self) -> dict[str, int]:
+        """Where it is, the same on all ranks, and what that depends on."""
+        return {"epoch": self.order.epoch, "batches_done": self._done(), **self._sharing()}
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        """Begin where another was, once, if it is asked for the same epoch."""
+        self._resumed = dict(state_dict)
+        self.order.epoch = state_dict["epoch"]  # a batch may be fetched before Lightning sets the epoch
+
+    def _done(self) -> int:
+        """How many batches of an epoch are done; none of one that is over, as the next will begin."""
+        if self.read_by is None:
+            return self._given % max(len(self), 1)
+        loop, progress = self.read_by.fit_loop, self.read_by.fit_loop.epoch_loop.batch_progress
+        # In work when the run was interrupted, or fetched before it is asked for.
+        ahead = loop._data_fetcher.fetched - progress.current.processed if loop._data_fetcher else 0
+        if progress.is_last_batch and not ahead:
+            return 0
+        done = self._given - ahead
+        return done if done >= 0 else done + len(self)  # beside a longer loader this one is read several times
+
+    def _first(self) -> int:
+        """The batch to begin with."""
+        resumed, self._resumed = self._resumed, {}
+        if resumed.get("epoch") != self.order.epoch:
+            return 0
+        sharing = self._sharing()
+        changed = [f"{name}={resumed[name]}, now {sharing[name]}" for name in sharing if resumed[name] != sharing[name]]
+        if changed:
+            rank_zero_warn(
+                f"{type(self).__name__} begins epoch {self.order.epoch} anew: the checkpoint was saved within it with "
+                f"{'; '.join(changed)}. Some rows are given twice or not at all: resume with the same, or from the end "
+                "of an epoch."
+            )
+        return 0 if changed else resumed["batches_done"]
+
+    def _sharing(self) -> dict[str, int]:
+        """What decides which rows are in a batch."""
+        order = self.order
+        return {
+            "rows": order.rows,
+            "batch_size": self.batch_size,
+            "shuffle": int(order.shuffle),
+            "seed": order.seed,
+            "processes": _rank()[1],
+        }
 
 
 def stream(*name: int | str, device: torch.device | str = "cpu") -> torch.Generator:

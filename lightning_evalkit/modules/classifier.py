@@ -54,6 +54,7 @@ class Classifier(LightningModule):
         )
         self.loaders = dict.fromkeys(STAGES, 1)
         self.corrections: list[Callable[[Tensor], Tensor]] = []  # of callbacks, while they are at work
+        self._first = 0  # batch of an epoch in this process
         self._resumed: dict[str, Any] = {}  # what a checkpoint has counted of an epoch
         self._joined: dict[str, Any] = {}  # what all ranks have counted of it, while they validate
 
@@ -103,7 +104,7 @@ class Classifier(LightningModule):
         features, target, weight = self._parts(batch)
         logits = self(features)
         kept, decided = self._of(stage)[dataloader_idx], self.decided(logits).detach()
-        kept.count(decided, target, weight)  # which says what is wrong with a batch
+        kept.evaluation.update(decided, target, weight)  # which says what is wrong with a batch
         losses = self.loss(logits, target, weight)
         kept.add(losses)
         return {"loss": losses.mean(), "logits": decided, "target": target}
@@ -120,7 +121,9 @@ class Classifier(LightningModule):
 
     def training_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
         """The step in training."""
-        return self.step("train", batch)
+        result = self.step("train", batch)
+        self._of("train")[0].put_back()
+        return result
 
     def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
         """The step in validation."""
@@ -140,6 +143,7 @@ class Classifier(LightningModule):
     def on_train_epoch_start(self) -> None:
         """Forget the last epoch."""
         self._begin("train", 1)
+        self._first = 0
 
     def on_validation_epoch_start(self) -> None:
         """Forget the last epoch, the sanity check included."""
@@ -150,8 +154,8 @@ class Classifier(LightningModule):
         self._begin("test", len(self.trainer.num_test_batches))
 
     def on_train_epoch_end(self) -> None:
-        """Log the epoch; one that was resumed at its end may have nothing to log."""
-        if not self._of("train")[0].empty:
+        """Log the epoch, unless all of its batches were in another process that has not left their counts."""
+        if self._of("train")[0].resumed or batches(self.trainer).current.processed > self._first:
             self._end("train")
 
     def on_validation_epoch_end(self) -> None:
@@ -198,7 +202,9 @@ class Classifier(LightningModule):
         in_work = progress.ready > progress.processed
         if self.trainer.world_size > 1 and (self.trainer.interrupted or in_work):
             return self._joined
-        counted: dict[str, Any] = self._of("train")[0].saved(in_work) if unfinished(self.trainer) else {}
+        if not unfinished(self.trainer):
+            return {}
+        counted: dict[str, Any] = self._of("train")[0].saved(progress.processed - self._first if in_work else None)
         return counted
 
     def on_validation_start(self) -> None:
@@ -216,7 +222,7 @@ class Classifier(LightningModule):
     def on_train_start(self) -> None:
         """Go on with an epoch, which Lightning then does not start."""
         self._begin("train", 1)
-        resumed, self._resumed = self._resumed, {}
+        resumed, self._resumed, self._first = self._resumed, {}, batches(self.trainer).current.processed
         if unfinished(self.trainer):
             self._go_on(resumed)
 
@@ -225,11 +231,10 @@ class Classifier(LightningModule):
         try:
             self._of("train")[0].load(resumed, self.trainer.is_global_zero, given_again)
         except InputError as refused:
-            done = batches(self.trainer).current.processed
-            if done:
+            if self._first:
                 rank_zero_warn(
-                    f"what is reported as train/… of epoch {self.trainer.current_epoch} leaves out its first {done} "
-                    f"batches, of which the checkpoint has no counts: {refused}"
+                    f"what is reported as train/… of epoch {self.trainer.current_epoch} leaves out its first "
+                    f"{self._first} batches, of which the checkpoint has no counts: {refused}"
                 )
 
     def configure_optimizers(self) -> Any:

@@ -30,8 +30,7 @@ class Kept(Module):
         self.losses: Any = ModuleDict({"loss": MeanLoss()})
         if worst is not None:
             self.losses["loss_of_worst"] = WorstLossShare(worst)
-        self.empty = True
-        self._in_work: list[str] = []  # what has counted the batch that is being worked on
+        self._loaded: dict[str, int] = {}  # batches that each tally has of a checkpoint
         self._again: list[tuple[Tally, Totals | None]] = []
 
     def another(self) -> Kept:
@@ -42,23 +41,13 @@ class Kept(Module):
         """Start an epoch, reported under names that end so."""
         for tally in self._tallies().values():
             tally.reset()
-        self.evaluation.postfix, self.empty = postfix, True
-        self._again.clear()
-
-    def count(self, logits: Tensor, target: Tensor, weight: Tensor | None) -> None:
-        """Count a batch."""
-        self._in_work.clear()
-        self.evaluation.update(logits, target, weight)
-        self._in_work.append("evaluation")
-        self.empty = False
+        self.evaluation.postfix = postfix
+        self._loaded, self._again = {}, []
 
     def add(self, losses: Losses) -> None:
-        """Add the losses of a batch that was counted."""
-        for name, metric in self.losses.items():
+        """Add the losses of a batch."""
+        for metric in self.losses.values():
             metric.update(losses.values.detach(), losses.weights)
-            self._in_work.append(name)
-        while self._again:
-            self._put_back(*self._again.pop())
 
     def values(self) -> dict[str, Tensor]:
         """Every number over all ranks."""
@@ -68,30 +57,45 @@ class Kept(Module):
 
     # ---- checkpoints: one file for all ranks, so it holds their sum, with which the first rank goes on
 
-    def saved(self, in_work: bool) -> dict[str, Any]:
-        """What was counted over all ranks, which all of them have to ask for; most bins of a histogram are empty."""
-        entries: dict[str, Any] = {IN_WORK: list(self._in_work) if in_work else []}
+    @property
+    def resumed(self) -> bool:
+        """Whether it goes on from a checkpoint."""
+        return bool(self._loaded)
+
+    def saved(self, done: int | None) -> dict[str, Any]:
+        """What was counted over all ranks, which all of them have to ask for; most bins of a histogram are empty.
+
+        ``done`` is the number of batches before one that is being worked on, which some may have counted already.
+        """
+        entries: dict[str, Any] = {IN_WORK: [] if done is None else self._beyond(done)}
         for name, tally in self._tallies().items():
             with tally.sync_context():
                 saved = checkpoint.saved(tally.totals, tally.counter.task)
             entries |= {f"{name}.{key}": tensor.cpu().to_sparse() for key, tensor in saved.items()}
         return entries
 
+    def _beyond(self, done: int) -> list[str]:
+        tallies = self._tallies().items()
+        return [name for name, tally in tallies if tally.update_count > self._loaded.get(name, 0) + done]
+
     def load(self, entries: dict[str, Any], first: bool, again: bool) -> None:
-        """Go on from there; a batch in work that will be given ``again`` is not counted again."""
+        """Go on from there; what has counted a batch that will be given ``again`` is put back after that."""
         if not entries:
             raise InputError("it was saved without.")
         dense = {key: entry.to_dense() for key, entry in entries.items() if key != IN_WORK}
         for name, tally in self._tallies().items():
             totals = checkpoint.taken(dense, f"{name}.", tally.counter.task)
-            self._put_back(tally, totals if first else None)
-            if again and name in entries[IN_WORK]:
-                self._again.append((tally, totals if first else None))
-        self.empty = False
+            tally.load_totals(totals if first else None)
+            twice = again and name in entries[IN_WORK]
+            self._again += [(tally, totals if first else None)] * twice
+            self._loaded[name] = tally.update_count - twice
 
-    def _put_back(self, tally: Tally, totals: Totals | None) -> None:
-        tally.reset()
-        tally.load_totals(totals)
+    def put_back(self) -> None:
+        """After a batch that was given again, forget what it has added."""
+        while self._again:
+            tally, totals = self._again.pop()
+            tally.reset()
+            tally.load_totals(totals)
 
     def _tallies(self) -> dict[str, Tally]:
         return {"evaluation": self.evaluation.tally, **self.losses}

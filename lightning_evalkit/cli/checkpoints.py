@@ -1,0 +1,89 @@
+"""Checkpoints that cannot be read, in one line; and a training that cannot write any more, kept where it can be."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Any
+
+from jsonargparse import ArgumentError
+from lightning.pytorch.trainer.connectors import checkpoint_connector
+from lightning.pytorch.trainer.states import TrainerFn
+
+from lightning_evalkit.cli.readable import WrongError, in_one_line
+from lightning_evalkit.modules.resuming import saves_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lightning.pytorch import Trainer
+
+LOADING = ("resume_start", "restore_model", "restore_callbacks", "restore_training_state")
+"""Where Lightning reads a checkpoint and hands out its parts."""
+NOT_THERE = (FileNotFoundError, IsADirectoryError, PermissionError)
+"""These say themselves what is wrong with a path."""
+
+
+@contextmanager
+def read(path: Any) -> Iterator[None]:
+    """Anything may come out of a file that is damaged."""
+    try:
+        yield
+    except (ArgumentError, *NOT_THERE):
+        raise
+    except Exception as wrong:
+        raise WrongError(_unreadable(path, wrong)) from wrong
+
+
+@contextmanager
+def kept(trainer: Trainer) -> Iterator[None]:
+    """Tell a damaged checkpoint from other faults, and end a training that cannot write with what it has learnt."""
+    try:
+        yield
+    except Exception as wrong:
+        if _while_loading(wrong) and not isinstance(wrong, NOT_THERE):
+            raise WrongError(_unreadable(trainer.ckpt_path, wrong)) from wrong
+        refused = wrong if isinstance(wrong, OSError) else wrong.__cause__  # a logger raises its own error from it
+        if isinstance(refused, OSError) and trainer.state.fn == TrainerFn.FITTING and trainer.global_step:
+            raise WrongError(f"{in_one_line(refused)}: {_rescued(trainer)}") from wrong
+        raise
+
+
+def _unreadable(path: Any, wrong: Exception) -> str:
+    reason = f"{type(wrong).__name__}: {in_one_line(wrong)}".partition(". ")[0].rstrip(":. ")
+    return (
+        f"{path} could not be loaded as a checkpoint of this model ({reason}). It may have been cut off or damaged, or "
+        "be of something else: take another one."
+    )
+
+
+def _while_loading(wrong: Exception) -> bool:
+    frames = (frame.f_code for frame, _ in walk_tb(wrong.__traceback__))
+    return any(code.co_filename == checkpoint_connector.__file__ and code.co_name in LOADING for code in frames)
+
+
+def _rescued(trainer: Trainer) -> str:
+    """Where the training is kept: by its own checkpoint, else, if it wants one, in a folder for what is temporary."""
+    folders = {trainer.default_root_dir, *(str(each.save_dir) for each in trainer.loggers if each.save_dir)}
+    place, step = f"results are written to {' and '.join(sorted(folders))}", trainer.global_step
+    saved = [_saved(each) for each in trainer.checkpoint_callbacks]
+    path = next((path for at, path in saved if at == step), "") or (_saved_elsewhere(trainer) if saved else "")
+    return f"{place}. What was learnt is kept: --ckpt_path {path} goes on from step {step}." if path else f"{place}."
+
+
+def _saved(callback: Any) -> tuple[int, str]:
+    known = vars(callback)
+    return known.get("_last_global_step_saved", -1), known.get("_last_checkpoint_saved", "")
+
+
+def _saved_elsewhere(trainer: Trainer) -> str:
+    if trainer.world_size > 1 and not (trainer.is_global_zero and saves_alone(trainer)):
+        return ""
+    try:
+        path = Path(mkdtemp(prefix="evalkit-")) / f"step={trainer.global_step}.ckpt"
+        trainer.save_checkpoint(path)
+    except OSError:
+        return ""
+    return str(path)
