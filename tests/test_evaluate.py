@@ -408,7 +408,7 @@ WRONG: dict[str, tuple[dict[str, Any], Any, str]] = {
     "another meaning": (
         {},
         {"probabilities": torch.ones(3), "target": torch.ones(3)},
-        r"declares inputs='logits'; got a dict with 'probabilities'",
+        r"is declared for inputs='logits'; got a dict with 'probabilities'",
     ),
     "no weights": (
         {"weighted": True},

@@ -25,9 +25,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from torch import Tensor, nn
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
+from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation, Slices
 from lightning_evalkit.errors import InputError
-from lightning_evalkit.evaluation.slices import Slices
 from lightning_evalkit.metrics import BinaryStatScores, MulticlassRecall
 
 if TYPE_CHECKING:

@@ -262,11 +262,11 @@ def test_a_running_sum_of_integers_is_in_order() -> None:
 
 
 def assert_same_totals(one: Any, other: Any) -> None:
-    (integers, reals), (others, other_reals) = tally_of(one).totals, tally_of(other).totals
-    assert integers.tolist() == others.tolist()
-    assert (reals is None) == (other_reals is None)
-    if reals is not None:
-        torch.testing.assert_close(reals, other_reals, rtol=1e-12, atol=1e-12)
+    ours, theirs = tally_of(one).totals, tally_of(other).totals
+    assert ours.integers.tolist() == theirs.integers.tolist()
+    assert (ours.reals is None) == (theirs.reals is None)
+    if ours.reals is not None:
+        torch.testing.assert_close(ours.reals, theirs.reals, rtol=1e-12, atol=1e-12)
 
 
 @every_variant

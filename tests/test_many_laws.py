@@ -121,11 +121,11 @@ def same(values: dict[str, float]) -> Any:
 
 def assert_same_totals(one: Any, other: Any) -> None:
     """The same state, but for the number of updates, which is last; sums of reals to rounding."""
-    (integers, reals), (others, other_reals) = one.tally.totals, other.tally.totals
-    assert integers[:-1].tolist() == others[:-1].tolist()
-    assert (reals is None) == (other_reals is None)
-    if reals is not None:
-        torch.testing.assert_close(reals, other_reals, rtol=1e-12, atol=1e-12)
+    ours, theirs = one.tally.totals, other.tally.totals
+    assert ours.integers[:-1].tolist() == theirs.integers[:-1].tolist()
+    assert (ours.reals is None) == (theirs.reals is None)
+    if ours.reals is not None:
+        torch.testing.assert_close(ours.reals, theirs.reals, rtol=1e-12, atol=1e-12)
 
 
 # ---- counts are what they are by definition, element by element

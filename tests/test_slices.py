@@ -28,9 +28,9 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torchmetrics import MetricCollection
 
-from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
+from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation, Slices
 from lightning_evalkit.errors import DeclarationError, InputError
-from lightning_evalkit.evaluation.slices import Group, Slices
+from lightning_evalkit.evaluation.slices import Group
 from lightning_evalkit.metrics import BinaryF1Score
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ CASES = {
     "binary_cuts": Case(binary(threshold=[0.8, 0.2, 0.5], prefix="val/")),
     "binary_ignoring": Case(binary(ignore_index=-1), marks=(-1,)),
     "binary_ignoring_zero": Case(binary(ignore_index=0)),
-    "binary_labels": Case(binary("labels", statistics=["kappa", "jaccard"]), labels=True),
+    "binary_labels": Case(binary("labels", statistics=["kappa", "lift"]), labels=True),
     "binary_images": Case(binary(), shape=(2, 3)),
     "binary_weighted": Case(binary(weighted=True), weighted=True),
     "binary_weighted_images": Case(
@@ -541,13 +541,12 @@ def test_deferred_updates_make_no_tensor_of_the_size_of_the_state(name: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["binary_ignoring", "binary_weighted"])
-def test_equal_batches_are_one_graph(name: str) -> None:
+def test_equal_batches_are_one_graph() -> None:
     from torch._dynamo.testing import CompileCounter
 
     torch._dynamo.reset()
-    case = CASES[name]
-    slices, eager, graphs = case.build(), case.build(), CompileCounter()
+    case, graphs = CASES["binary_weighted"], CompileCounter()
+    slices, eager = case.build(), case.build()
     step = torch.compile(lambda *batch: slices.update(*batch), fullgraph=True, backend=graphs)
     for seed in range(6):
         step(*case.batch(16, seed))

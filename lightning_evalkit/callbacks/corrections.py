@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.trainer.states import RunningStage
 from torch import Tensor
 
 from lightning_evalkit.errors import DeclarationError, InputError
@@ -13,8 +14,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lightning.pytorch import LightningModule, Trainer
-    from lightning.pytorch.trainer.states import RunningStage
     from torch.nn import Module
+
+
+class Corrected:
+    """What a module's ``forward`` returns, corrected.
+
+    A hook would not do: a strategy that wraps the module sends whole steps through its call, with a ``forward`` put
+    there for that one call, and a hook would take what a step returns for logits.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.forward, self._instead = module.forward, vars(module).get("forward")
+        self.corrections: list[Callable[[Any], Any]] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the module's own, and correct."""
+        output = self.forward(*args, **kwargs)
+        for correction in self.corrections:
+            output = correction(output)
+        return output
+
+    def leave(self, module: Module) -> None:
+        """Leave the module as it was, once nothing is corrected."""
+        if not self.corrections and vars(module).pop("forward", None) is not None and self._instead is not None:
+            module.forward = self._instead
 
 
 class Correction(Callback):
@@ -44,24 +68,25 @@ class Correction(Callback):
         self._leave()
         self._applied = False
 
-        def now(logits: Tensor) -> Tensor:
+        def now(output: Any) -> Any:
             if trainer.state.stage not in self.corrected or not self.ready:
-                return logits
-            self._applied = True
+                return output
+            self._applied, logits = True, self._logits(output)
             corrected: Tensor = self.correction.to(logits.device)(logits)
             return corrected
 
-        corrections = getattr(pl_module, "corrections", None)
-        if isinstance(corrections, list) and self.submodule is None:
-            corrections.append(now)
-            self._remove = lambda: corrections.remove(now)
+        # what validation sees too comes first, as the others are fitted to what comes out of it there
+        first = RunningStage.VALIDATING in self.corrected
+        if self.submodule is not None:
+            hook = self._part(pl_module).register_forward_hook(lambda _, __, output: now(output), prepend=first)
+            self._remove = hook.remove
+        elif has_a_place(pl_module):
+            self._remove = _put(pl_module.corrections, now, first)
         else:
-            handle = self._part(pl_module).register_forward_hook(lambda _, __, output: now(self._logits(output)))
-            self._remove = handle.remove
+            self._remove = _put_behind_forward(pl_module, now, first)
 
     def _part(self, module: LightningModule) -> Module:
-        if self.submodule is None:
-            return module
+        assert self.submodule is not None  # asked for only then
         try:
             return module.get_submodule(self.submodule)
         except AttributeError:
@@ -109,3 +134,26 @@ class Correction(Callback):
                 f"{step} of {type(module).__name__} did not call it: call self(x) there, or name the part that it "
                 "calls with submodule='...'."
             )
+
+
+def has_a_place(module: Any) -> bool:
+    """Whether a module is one of this package's, which correct what is decided by themselves."""
+    return isinstance(getattr(module, "corrections", None), list) and callable(getattr(module, "decided", None))
+
+
+def _put(corrections: Any, correction: Callable[[Any], Any], first: bool) -> Callable[[], None]:
+    corrections.insert(0 if first else len(corrections), correction)
+    return lambda: corrections.remove(correction)
+
+
+def _put_behind_forward(module: Module, correction: Callable[[Any], Any], first: bool) -> Callable[[], None]:
+    if not isinstance(module.forward, Corrected):
+        module.forward = Corrected(module)
+    corrected: Corrected = module.forward
+    remove = _put(corrected.corrections, correction, first)
+
+    def leave() -> None:
+        remove()
+        corrected.leave(module)
+
+    return leave

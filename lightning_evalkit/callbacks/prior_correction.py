@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning.pytorch.trainer.states import RunningStage
 
 from lightning_evalkit import calibration
 from lightning_evalkit.callbacks.boards import other_boards, tensorboards
-from lightning_evalkit.callbacks.corrections import Correction
+from lightning_evalkit.callbacks.corrections import Correction, has_a_place
 from lightning_evalkit.callbacks.failures import Failures
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.sinks import figures
@@ -50,9 +50,14 @@ class PriorCorrection(Correction):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Take the place behind the logits."""
-        if getattr(pl_module, "shift", 0.0):
+        if has_a_place(pl_module) and getattr(pl_module, "shift", 0.0):
             raise DeclarationError("expected correct_shift=True of the module or PriorCorrection, not both.")
         super().setup(trainer, pl_module, stage)
+
+    def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """A step that goes around the place of the logits would be validated uncorrected."""
+        if not trainer.sanity_checking:
+            self._insist(pl_module, "validation_step")
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Draw what becomes of probabilities."""

@@ -162,8 +162,11 @@ class ThresholdTuning(Validated):
         dataloader_idx: int = 0,
     ) -> None:
         """Count a batch."""
+        loaders = len(trainer.num_test_batches)
+        if loaders > 1 and dataloader_idx != self.place_among(loaders):  # of one there is no choice
+            return
         found = self._outputs.of(outputs, batch, f"test_step of {type(pl_module).__name__}")
-        if found is not None and dataloader_idx == self.dataloader_idx:
+        if found is not None:
             for evaluation in self._counted.values():
                 evaluation.update(found[0], found[1])
 

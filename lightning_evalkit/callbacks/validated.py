@@ -78,6 +78,7 @@ class Validated(Callback):
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the last epoch."""
+        self.place_among(len(trainer.num_val_batches))
         self.begin(pl_module)
 
     def on_validation_batch_end(
@@ -99,6 +100,15 @@ class Validated(Callback):
         """Learn from the epoch."""
         if not trainer.sanity_checking:
             self.learn(trainer, pl_module)
+
+    def place_among(self, loaders: int) -> int:
+        """Which of so many dataloaders is counted."""
+        if not 0 <= self.dataloader_idx < loaders:
+            raise InputError(
+                f"{type(self).__name__} counts dataloader_idx={self.dataloader_idx}, but there are {loaders} "
+                "dataloaders, of which the first is 0."
+            )
+        return self.dataloader_idx
 
     def insist(self, doing: str) -> None:
         """Refuse to go on with nothing learnt."""

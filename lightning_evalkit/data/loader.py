@@ -92,16 +92,16 @@ class TensorLoader:
         self.order.epoch = state_dict["epoch"]  # a batch may be fetched before Lightning sets the epoch
 
     def _done(self) -> int:
-        """How many batches of an epoch are done; none of one that is over, as the next will begin."""
-        if self.read_by is None:
-            return self._given % max(len(self), 1)
-        loop, progress = self.read_by.fit_loop, self.read_by.fit_loop.epoch_loop.batch_progress
-        # In work when the run was interrupted, or fetched before it is asked for.
-        ahead = loop._data_fetcher.fetched - progress.current.processed if loop._data_fetcher else 0
-        if progress.is_last_batch and not ahead:
-            return 0
-        done = self._given - ahead
-        return done if done >= 0 else done + len(self)  # beside a longer loader this one is read several times
+        """How many batches of an epoch are done; none of one that is over, as the next will begin.
+
+        Given are more: one was in work when a run was interrupted, or was fetched before it is asked for.
+        """
+        done = self._given
+        if self.read_by is not None:
+            progress = self.read_by.fit_loop.epoch_loop.batch_progress
+            over = progress.is_last_batch and progress.current.ready == progress.current.processed
+            done = 0 if over else progress.current.processed
+        return done % max(len(self), 1)  # beside a longer loader this one is read several times
 
     def _first(self) -> int:
         """The batch to begin with."""

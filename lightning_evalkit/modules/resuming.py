@@ -56,9 +56,10 @@ class ExactResume(Callback):
         for loader in loaders(trainer):
             if hasattr(loader, "read_by"):
                 loader.read_by = trainer
-        if unfinished(trainer) and batches(trainer).is_last_batch:
+        progress = batches(trainer)
+        if unfinished(trainer) and progress.is_last_batch and progress.current.ready == progress.current.processed:
             self._end_epoch(trainer.fit_loop)
-        elif unfinished(trainer) and batches(trainer).current.processed:
+        elif unfinished(trainer) and progress.current.processed:
             self._name_unresumable(trainer)
 
     def _end_epoch(self, loop: Any) -> None:
