@@ -1,11 +1,22 @@
+import multiprocessing
 import os
 
 import pytest
 import torch
+from hypothesis import settings
 
 # Two cores are shared by the workers of pytest-xdist: more threads per worker would only get in each other's way.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+# Ranks are forked from a process that has no thread and has imported, once, what takes each of them seconds.
+multiprocessing.set_forkserver_preload(["lightning_evalkit.cli.training", "sklearn.metrics", "hypothesis", "pytest"])
+
+# Of random examples a few are tried each time, and many with --hypothesis-profile=many.
+settings.register_profile("some", max_examples=30, deadline=None)
+settings.register_profile("many", max_examples=1_000, deadline=None)
+settings.load_profile("some")
 
 
 @pytest.fixture(autouse=True)

@@ -44,6 +44,7 @@ from lightning_evalkit.callbacks.exact.standin import StandIn
 from lightning_evalkit.data import TensorLoader
 from lightning_evalkit.metrics import BinaryAUROC as OwnAUROC
 from lightning_evalkit.metrics import BinaryStatScores as OwnStatScores
+from lightning_evalkit.modules import BinaryClassifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,10 +111,7 @@ def _scenes(rank: int, world: int) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name, scene in SCENES.items():
         if world in WHERE.get(name, WORLDS):
-            t = time.process_time()
             results[name] = ranks._played(scene, rank, world)
-            if rank == world - 1 and "TIMED" in os.environ:
-                print(world, name, round(time.process_time() - t, 2), file=sys.stderr, flush=True)
             if isinstance(results[name], str):
                 break
     return results
@@ -515,6 +513,28 @@ def held(rank: int, world: int) -> Any:
     return [before.found, after.found, running.callback_metrics["counted"].item()]
 
 
+class Pairs(Table):
+    """Features and targets alone."""
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        x, y, _ = super().__getitem__(index)
+        return x, y
+
+
+def classified(rank: int, world: int) -> Any:
+    """A module of this package, with two loaders that are not."""
+    module = BinaryClassifier(network=network(), statistics=["accuracy"], worst=0.5)
+    running, loaders = trainer(world), [DataLoader(Pairs(length), batch_size=1) for length in (1, 7)]
+    with listening() as said:
+        running.validate(module, loaders, verbose=False)
+    values = {name: value.item() for name, value in running.callback_metrics.items()}
+    return {
+        "values": values,
+        "counts": [ranks.cells(module.evaluation("val", place)) for place in (0, 1)],
+        "said": said,
+    }
+
+
 class Returning(LightningModule):
     """Leaves counting to the callbacks of this package."""
 
@@ -596,17 +616,24 @@ def named(rank: int, world: int) -> Any:
     return found
 
 
+class Paired(LightningModule):
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        pass
+
+
+class Fetching(LightningModule):
+    def validation_step(self, dataloader_iter: Iterator[Any]) -> None:
+        next(dataloader_iter)
+
+
 def together(rank: int, world: int) -> Any:
-    """Loaders that are read side by side give one batch between them."""
-
-    class Paired(LightningModule):
-        def validation_step(self, batch: Any, batch_idx: int) -> None:
-            pass
-
-    with listening() as said:
+    """Loaders that are read side by side give one batch between them, and a step may fetch its batches itself."""
+    with listening() as side_by_side:
         loaders = CombinedLoader([loader(3, 1), loader(5, 1)], "min_size")
         trainer(world).validate(Paired(), loaders, verbose=False)
-    return said
+    with listening() as fetching:
+        trainer(world).validate(Fetching(), loader(3, 1), verbose=False)
+    return side_by_side, fetching
 
 
 # ---- scenes: nothing is left behind
@@ -717,6 +744,7 @@ SCENES: ranks.Scenes = {
     "emptied": emptied,
     "measured": measured,
     "held": held,
+    "classified": classified,
     "called_back": called_back,
     "named": named,
     "together": together,
@@ -728,10 +756,7 @@ SCENES: ranks.Scenes = {
 WHERE: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("fitted", "sampled", "limited", "repeated", "logged", "emptied", "measured", "held"), (2, 3)),
     **dict.fromkeys(("worked", "named", "together", "interrupted", "copied", "sharded"), (2,)),
-    "called_back": (1, 2, 3),
+    **dict.fromkeys(("classified", "called_back"), (1, 2, 3)),
     "alone": (1,),
 }
 """The worlds in which a scene is played, if not in all."""
-
-if "ONLY" in os.environ:
-    SCENES = {k: v for k, v in SCENES.items() if k in os.environ["ONLY"].split(",")}

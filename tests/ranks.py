@@ -64,7 +64,7 @@ def run(scenes: Scenes) -> Found:
     """
     with tempfile.TemporaryDirectory() as folder:
         context = torch.multiprocessing.start_processes(
-            _process, args=(folder, scenes), nprocs=max(WORLDS), join=False, start_method="spawn"
+            _process, args=(folder, scenes), nprocs=max(WORLDS), join=False, start_method="forkserver"
         )
         deadline = time.monotonic() + 3 * PATIENCE.total_seconds()
         try:

@@ -3,9 +3,7 @@
 import io
 import json
 import re
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -216,18 +214,3 @@ def test_main_draws_a_table_on_a_terminal(capsys: Capture, monkeypatch: pytest.M
 def test_forms_for_programs_are_plain_on_a_terminal_too(capsys: Capture, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert run(capsys, "explain", *FOUR, "--format", "json") == (0, FINDING.json() + "\n", "")
-
-
-# ---- installed
-
-
-@pytest.mark.slow
-def test_installed_script(tmp_path: Path):
-    script = Path(sys.executable).with_name("evalkit")
-    command = [script, "explain", "--counts", "1,2,3"]
-    finished = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=60, check=False)
-    assert finished.returncode == 2
-    assert finished.stdout == ""
-    assert finished.stderr.splitlines() == [
-        "evalkit explain: expected --counts tp,fp,fn,tn, four whole numbers such as 40,10,10,40, got '1,2,3'."
-    ]

@@ -773,14 +773,6 @@ def test_an_unknown_command_is_no_traceback(capsys: Capture):
     assert "invalid choice: 'fti'" in err
 
 
-@pytest.mark.slow
-def test_a_process_ends_with_one_line_too(tmp_path: Path):
-    code, out, err = ended_with(started("fit", *BALANCED, "--model.learning_rat=1", folder=tmp_path))
-    assert (code, out) == (2, "")
-    assert err == "evalkit fit: model: BinaryClassifier has no option 'learning_rat': did you mean 'learning_rate'?\n"
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_help_is_about_the_command(capsys: Capture):
     code, out, err = called(capsys, "fit", "--help")
     assert (code, err) == (0, "")

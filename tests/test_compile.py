@@ -76,26 +76,25 @@ def totals(metric: Any) -> list[Any]:
 # ---- graphs
 
 
-@every_variant
-@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_equal_batches_are_one_graph(variant: Variant, mode: Callable[[], Any]) -> None:
-    metric, eager, graphs = variant.build(), variant.build(), CompileCounter()
-    step = compiled(metric, graphs)
-    batches = [variant.batch(16, seed) for seed in range(50)]
-    with mode():
-        for batch in batches:
-            step(*batch)
-    assert graphs.frame_count == 1
+def eagerly(variant: Variant, batches: list[tuple[Tensor, ...]]) -> list[Any]:
+    """The totals of the same batches, not compiled."""
+    eager = variant.build()
     for batch in batches:
         eager.update(*batch)
-    assert totals(metric) == totals(eager)
+    return totals(eager)
 
 
 @every_variant
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_reading_and_resetting_make_no_graph_and_a_last_batch_one(variant: Variant, mode: Callable[[], Any]) -> None:
-    metric, eager, graphs = variant.build(), variant.build(), CompileCounter()
+def test_equal_batches_are_one_graph_and_a_last_batch_another(variant: Variant, mode: Callable[[], Any]) -> None:
+    """Reading and resetting make none: one graph is looked at all along, as it takes long to make."""
+    metric, graphs = variant.build(), CompileCounter()
     step = compiled(metric, graphs)
+    with mode():
+        for seed in range(50):
+            step(*variant.batch(16, seed))
+    assert graphs.frame_count == 1
+    assert totals(metric) == eagerly(variant, [variant.batch(16, seed) for seed in range(50)])
     with mode():
         for _ in range(3):  # epochs
             metric.reset()
@@ -110,9 +109,20 @@ def test_reading_and_resetting_make_no_graph_and_a_last_batch_one(variant: Varia
         for size in (7, 16, 7, 9):
             step(*variant.batch(size, size))
     assert graphs.frame_count == 2
-    for batch in [variant.batch(16, seed) for seed in (1, 2, 3, 4)] + [variant.batch(n, n) for n in (7, 16, 7, 9)]:
-        eager.update(*batch)
-    assert totals(metric) == totals(eager)
+    last = [variant.batch(16, seed) for seed in (1, 2, 3, 4)] + [variant.batch(n, n) for n in (7, 16, 7, 9)]
+    assert totals(metric) == eagerly(variant, last)
+
+
+@every_variant
+def test_batches_made_before_inference_mode_are_one_graph_in_it(variant: Variant) -> None:
+    metric, graphs = variant.build(), CompileCounter()
+    step = compiled(metric, graphs)
+    batches = [variant.batch(16, seed) for seed in range(50)]
+    with torch.inference_mode():
+        for batch in batches:
+            step(*batch)
+    assert graphs.frame_count == 1
+    assert totals(metric) == eagerly(variant, batches)
 
 
 def test_changing_modes_make_one_graph_each() -> None:

@@ -20,7 +20,7 @@ from lightning_evalkit.errors import InputError
 from lightning_evalkit.intervals import at_prevalence, crossing_prevalence
 from lightning_evalkit.statistics import STATISTICS
 
-QUICK = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+QUICK = settings(deadline=None, derandomize=True, database=None)
 # Small numbers meet special cases, large ones are outside the range of int64.
 cells = st.one_of(st.integers(0, 5), st.integers(2**65, 2**70))
 tables = st.builds(Counts, cells, cells, cells, cells)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from lightning.pytorch import LightningModule, Trainer
 from scipy.integrate import quad
@@ -76,7 +76,6 @@ def same(one: Any, other: Any) -> bool:
 # ---- exact counts
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     sizes=st.tuples(*[st.integers(2, 500)] * 3),
     prevalence=st.floats(0.01, 0.99),
@@ -110,7 +109,6 @@ def test_the_test_split_may_have_another_prevalence() -> None:
     assert data.bayes_accuracy == 0.8
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     rows=st.integers(50, 400),
     parts=st.lists(st.integers(1, 20), min_size=2, max_size=6),
@@ -134,7 +132,6 @@ def test_shares_that_add_up_to_nearly_one_still_share_all_rows(shares: list[floa
     assert max(data.counts[0]) - min(data.counts[0]) <= 1
 
 
-@settings(max_examples=40, deadline=None)
 @given(prevalences=st.lists(st.floats(0.02, 0.98), min_size=2, max_size=5), rows=st.integers(100, 300))
 def test_every_label_has_its_prevalence(prevalences: list[float], rows: int) -> None:
     data = MultilabelDataModule(
@@ -157,7 +154,6 @@ def test_one_prevalence_is_for_all_labels() -> None:
 # ---- label noise
 
 
-@settings(max_examples=60, deadline=None)
 @given(rows=st.integers(2, 300), share=st.floats(0, 1), noise=st.floats(0, 0.499), seed=st.integers(0, 99))
 def test_an_exact_share_of_the_labels_is_wrong(rows: int, share: float, noise: float, seed: int) -> None:
     positives = round(share * rows)
@@ -167,7 +163,6 @@ def test_an_exact_share_of_the_labels_is_wrong(rows: int, share: float, noise: f
     assert int((shown & (1 - told)).sum()) == round(noise * (rows - positives))
 
 
-@settings(max_examples=40, deadline=None)
 @given(counts=st.lists(st.integers(1, 60), min_size=2, max_size=6), noise=st.floats(0, 0.499))
 def test_an_exact_share_of_every_class_is_wrong(counts: list[int], noise: float) -> None:
     told, shown = gaussian.exact_classes(counts, noise, torch.Generator().manual_seed(1))

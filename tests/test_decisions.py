@@ -12,6 +12,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.strategies import SingleDeviceStrategy
 from sklearn.metrics import f1_score, precision_score, recall_score
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor
@@ -235,6 +236,11 @@ def test_a_label_that_never_occurs_keeps_its_threshold() -> None:
     with pytest.warns(UserWarning, match="the labels 1 keep their threshold: it needs samples of both classes"):
         Trainer(**QUIET, callbacks=[callback]).validate(classifier("labels"), data, verbose=False)
     assert callback.threshold[1] == 0.3
+    turned = DataLoader(TensorDataset(features, target ^ torch.tensor([0, 1, 0])), batch_size=64)
+    floor = {"recall": 0.6, "specificity": 0.6}
+    picky = ThresholdTuning(MultilabelEvaluation("logits", LABELS), at_least=floor)
+    with pytest.warns(UserWarning, match="the labels 1 keep their threshold: nowhere are .* reached"):
+        Trainer(**QUIET, callbacks=[picky]).validate(classifier("labels"), turned, verbose=False)
 
 
 # ---- temperatures and priors
@@ -315,6 +321,56 @@ def test_a_prior_is_corrected_wherever_logits_are_evaluated() -> None:
         )
 
 
+class Shifting(Plain):
+    """A module with attributes that this package's classifiers have too, for something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift, self.corrections = torch.nn.Parameter(torch.ones(3)), ["of something else"]
+
+
+def test_a_module_that_goes_around_the_place_is_not_validated_uncorrected() -> None:
+    with pytest.raises(InputError, match="validation_step of Plain did not call it"):
+        Trainer(**QUIET, callbacks=[PriorCorrection(pos_weight=9.0)]).validate(Plain(around=True), loader(VAL))
+    module, callback = Shifting(), tuning()
+    Trainer(**QUIET, callbacks=[PriorCorrection(pos_weight=9.0), callback]).validate(module, loader(VAL), verbose=False)
+    logits, target = rows(VAL)[0][:, 0] * 4 - np.log(9), rows(VAL)[1]
+    assert callback.evaluation.compute()["val/recall"] == pytest.approx(recall_score(target, logits > 0))
+    assert module.corrections == ["of something else"]
+    assert "forward" not in vars(module), "the module is left as it was"
+
+
+@pytest.mark.parametrize("module", [classifier, Plain])
+def test_a_temperature_is_behind_the_prior_in_whichever_order(module: Any, tmp_path: Path) -> None:
+    def made() -> list[Any]:
+        return [PriorCorrection(pos_weight=9.0), TemperatureScaling(), tuning()]
+
+    _, checkpoint = fitted(made(), tmp_path, module())
+    one, other = (in_test(made()[::step], checkpoint, module()) for step in (1, -1))
+    assert one == other
+
+
+class Wrapping(SingleDeviceStrategy):
+    """Puts a module around the LightningModule, as those for several devices do: steps go through its call."""
+
+    def setup(self, trainer: Trainer) -> None:
+        super().setup(trainer)
+        wrapper = torch.nn.Module()
+        wrapper.inner, wrapper.forward = self.model, lambda *args: wrapper.inner(*args)  # type: ignore[assignment]
+        self.model = wrapper
+
+
+def test_what_a_step_returns_through_a_wrapper_is_not_taken_for_logits() -> None:
+    found = []
+    for strategy in ("auto", Wrapping(device=torch.device("cpu"))):
+        callbacks = [TemperatureScaling(), PriorCorrection(pos_weight=9.0)]
+        trainer = Trainer(**QUIET, callbacks=callbacks, max_epochs=1, strategy=strategy)
+        module = Plain()
+        trainer.fit(module, loader(TRAIN), loader(VAL))
+        found.append({name: float(value) for name, value in trainer.callback_metrics.items()})
+    assert found[0] == found[1]
+
+
 # ---- what is drawn and told
 
 
@@ -367,6 +423,48 @@ def test_one_class_leaves_nothing_to_choose() -> None:
     impossible = tuning(criterion="recall", at_least={"specificity": 0.9, "recall": 0.99})
     with pytest.raises(InputError, match="no threshold can be chosen on validation: nowhere are"):
         Trainer(**QUIET, callbacks=[impossible]).validate(Plain(), loader(VAL), verbose=False)
+
+
+def test_a_dataloader_that_is_not_there_is_refused() -> None:
+    for make in (ThresholdTuning, TemperatureScaling, LossReport):
+        options = {"evaluation": BinaryEvaluation("logits")} if make is ThresholdTuning else {}
+        with pytest.raises(InputError, match=f"{make.__name__} counts dataloader_idx=1, but there are 1 dataloaders"):
+            Trainer(**QUIET, callbacks=[make(**options, dataloader_idx=1)]).validate(Plain(), loader(VAL))
+
+
+class Second(Plain):
+    """Returns something to count only for the second of two dataloaders."""
+
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Any:
+        return self.step(batch) if dataloader_idx else None
+
+    def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Any:
+        return self.step(batch) if dataloader_idx else None
+
+
+def test_other_dataloaders_may_return_anything_and_of_one_there_is_no_choice() -> None:
+    callback = tuning(dataloader_idx=1)
+    trainer, both = Trainer(**QUIET, callbacks=[callback]), [loader(TRAIN), loader(VAL)]
+    trainer.validate(Second(), both, verbose=False)
+    tested = trainer.test(Second(), both, verbose=False)[0]
+    assert tested["test/f1@tuned"] == pytest.approx(
+        trainer.test(Plain(), loader(VAL), verbose=False)[0]["test/f1@tuned"]
+    )
+
+
+class Taking(Plain):
+    """Logs under names that callbacks use."""
+
+    def validation_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
+        self.log_dict(dict.fromkeys(("val/threshold", "val/temperature", "val/loss/temperature"), 1.0))
+        return super().validation_step(batch, batch_idx)
+
+
+@pytest.mark.parametrize("make", [tuning, TemperatureScaling, LossReport])
+def test_names_that_the_module_logs_are_not_taken_from_it(make: Any) -> None:
+    words = f"was logged in validation_step, and {type(make()).__name__} logs it too: give what the module logs another"
+    with pytest.raises(InputError, match=words):
+        Trainer(**QUIET, callbacks=[make()]).validate(Taking(), loader(VAL), verbose=False)
 
 
 class Labels(Plain):

@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -470,10 +470,8 @@ def batches(draw: st.DrawFn, *, valid: bool = False, **options: Any) -> tuple[Bi
 
 
 AROUND_HALF = (torch.tensor([0.3], dtype=torch.float16), torch.ones(1))
-many = settings(max_examples=200, deadline=None)
 
 
-@many
 @given(batches())
 @example((Binary("auto", thresholds=(0.3,)), *AROUND_HALF))
 @example((Binary("labels", -1), torch.tensor([1]), torch.tensor([255], dtype=torch.uint8)))
@@ -485,7 +483,6 @@ def test_deferred_counting_is_the_definition(batch: tuple[Binary, Tensor, Tensor
     assert found(counter, totals) == defined(task, preds, target)
 
 
-@many
 @given(batches())
 @example((Binary("auto", thresholds=(0.3,)), *AROUND_HALF))
 @example((Binary("labels", -1), torch.tensor([1]), torch.tensor([255], dtype=torch.uint8)))
@@ -502,7 +499,6 @@ def test_counting_at_once_is_the_definition(batch: tuple[Binary, Tensor, Tensor]
 WEIGHTS = (0, 1, 2, 2.5, 1000)
 
 
-@many
 @given(batches(weighted=True), st.data())
 def test_weighted_counting_is_the_definition(batch: tuple[Binary, Tensor, Tensor], data: st.DataObject) -> None:
     task, preds, target = batch
@@ -517,7 +513,6 @@ def test_weighted_counting_is_the_definition(batch: tuple[Binary, Tensor, Tensor
             counter.count(preds, target, weight)
 
 
-@many
 @given(batches(samplewise=True), st.integers(1, 3))
 def test_samplewise_counting_is_the_definition_of_every_row(batch: tuple[Binary, Tensor, Tensor], rows: int) -> None:
     task, preds, target = batch

@@ -21,7 +21,7 @@ from exact_ranks import AGAIN, LENGTHS, METRICS, WORLDS
 from lightning.fabric.utilities.distributed import DistributedSamplerWrapper
 from lightning.pytorch.cli import LightningCLI
 from lightning.pytorch.demos.boring_classes import BoringModel
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler
 from torchmetrics import CatMetric, MeanMetric, MetricCollection, SumMetric
 from torchmetrics.classification import BinaryAUROC, BinaryPrecision
 
@@ -234,6 +234,20 @@ def test_metrics_in_callbacks_are_exact(found: ranks.Found, world: int) -> None:
 
 @pytest.mark.slow
 @several
+def test_modules_of_this_package_have_the_numbers_of_one_process(found: ranks.Found, world: int) -> None:
+    (alone,) = played(found, 1, "classified")
+    ends = [f"/dataloader_idx_{place}" for place in (0, 1)]
+    assert {f"val/{name}{end}" for name in ("loss", "loss_of_worst", "accuracy") for end in ends} == alone[
+        "values"
+    ].keys()
+    for rank in played(found, world, "classified"):
+        assert rank == {**alone, "values": same(alone["values"])}
+        assert rank["counts"] == [expected(range(length))["counts"] for length in (1, 7)]
+        assert rank["said"] == []
+
+
+@pytest.mark.slow
+@several
 @pytest.mark.parametrize("length", [7, 13])
 def test_callbacks_of_this_package_have_the_numbers_of_one_process(found: ranks.Found, world: int, length: int) -> None:
     (alone,) = (rank[length] for rank in played(found, 1, "called_back"))
@@ -278,10 +292,15 @@ def test_this_packages_own_loader_is_exact_by_itself(found: ranks.Found) -> None
 
 
 @pytest.mark.slow
-def test_loaders_side_by_side_are_named(found: ranks.Found) -> None:
-    first, second = played(found, 2, "together")
-    assert ["side by side" in each for each in first] == [True]
-    assert second == []
+def test_batches_that_cannot_be_told_apart_are_named(found: ranks.Found) -> None:
+    first, second = (
+        [[words for words in said if "Exact" in words] for said in rank] for rank in played(found, 2, "together")
+    )
+    for (words,), what in zip(
+        first, ("loaders that are read side by side", "a step that takes a dataloader_iter"), strict=True
+    ):
+        assert f"cannot vouch for {what}: a repeat that is alone in its batch is counted." in words
+    assert second == [[], []]
 
 
 # ---- nothing is left behind
@@ -346,6 +365,19 @@ def _shared(length: int, world: int, rank: int, size: int | None, drop: bool) ->
     kind = DistributedSampler if length % 2 else DistributedSamplerWrapper
     sampler = kind(rows, num_replicas=world, rank=rank, shuffle=False)
     return without_repeat(DataLoader(rows, batch_size=size, sampler=sampler, drop_last=drop))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("kind", [BatchSampler, exact_ranks.Sorted])
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_row_that_is_drawn_again_is_no_repeat(kind: type[BatchSampler], size: int, drop: bool) -> None:
+    """The second of two ranks has the rows 3, 5, 5 of its own, and a repeat of 3."""
+    shared = DistributedSamplerWrapper(AGAIN, num_replicas=2, rank=1, shuffle=False)
+    loader = without_repeat(DataLoader(range(7), batch_sampler=kind(shared, size, drop)))
+    batches = [*loader.batch_sampler]
+    own = sorted(row for number, batch in enumerate(batches) for row in batch if not is_repeat(loader, number))
+    assert own == [3, 5, 5]
+    assert len(batches) == -(-4 // size) - (drop and size == 3 and kind is BatchSampler)
 
 
 def test_the_given_loader_is_not_changed() -> None:
@@ -472,4 +504,5 @@ def test_it_is_configured_by_its_name_alone(tmp_path: Path, monkeypatch: pytest.
     config = tmp_path / "config.yaml"
     config.write_text(f"trainer:\n  logger: false\n  accelerator: cpu\n  callbacks:\n    - class_path: {name}\n")
     cli = LightningCLI(BoringModel, run=False, args=["--config", str(config)], seed_everything_default=False)
-    assert any(isinstance(each, ExactDistributedEvaluation) for each in cli.trainer.callbacks)
+    (exact,) = (each for each in cli.trainer.callbacks if isinstance(each, ExactDistributedEvaluation))
+    assert isinstance(pickle.loads(pickle.dumps(exact)), ExactDistributedEvaluation)  # as it is sent to spawned ranks

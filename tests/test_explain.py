@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 
@@ -26,7 +26,6 @@ large_tables = st.tuples(*[st.integers(0, HUGE)] * 4)
 tables = st.one_of(small_tables, large_tables)
 tied_tables = st.builds(lambda correct, fp, fn: (correct, fp, fn, correct), *[st.integers(0, HUGE)] * 3)
 two_class_tables = tables.filter(lambda cells: cells[0] + cells[2] and cells[1] + cells[3])
-many = settings(deadline=None, max_examples=200)
 
 
 def share(part: Fraction | int, whole: Fraction | int) -> Fraction | None:
@@ -77,7 +76,6 @@ def loaded(finding: Finding) -> dict:
 # ---- accuracy and F1
 
 
-@many
 @given(st.one_of(tables, tied_tables))
 @example((HUGE, HUGE, HUGE + 1, HUGE + 1))
 @example((0, 0, 0, 5))
@@ -92,7 +90,6 @@ def test_equal_exactly_when_the_fractions_are(cells: Cells):
     assert ("cannot be compared" in finding.headline) is (equal is None)
 
 
-@many
 @given(st.one_of(tables, tied_tables))
 @example((5, 0, 0, 7))
 @example((0, 3, 4, 0))
@@ -112,7 +109,6 @@ def test_code_says_which_case_it_is(cells: Cells):
     assert explain(Counts(*cells)).code == expected
 
 
-@many
 @given(small_tables.filter(lambda cells: sum(cells[:3]) > 0))
 def test_gap_of_the_identity_is_the_difference(cells: Cells):
     tp, fp, fn, tn = cells
@@ -161,7 +157,6 @@ def test_order_of_the_names_turns_the_sign_only():
 # ---- other shares of positives
 
 
-@many
 @given(two_class_tables)
 @example((45, 30, 5, 20))
 def test_crossing_is_where_both_are_equal_and_nowhere_else(cells: Cells):
@@ -178,7 +173,6 @@ def test_crossing_is_where_both_are_equal_and_nowhere_else(cells: Cells):
         assert accuracy(*elsewhere) != f1(*elsewhere)
 
 
-@many
 @given(two_class_tables)
 def test_values_at_other_shares_of_positives(cells: Cells):
     finding = explain(Counts(*cells))
@@ -249,7 +243,6 @@ def test_nothing_undefined_is_called_equal(cells: Cells, pair: tuple[str, str]):
 # ---- other pairs
 
 
-@many
 @given(st.one_of(tables, st.builds(lambda tp, wrong, tn: (tp, wrong, wrong, tn), *[st.integers(0, HUGE)] * 3)))
 def test_precision_and_recall(cells: Cells):
     finding = explain(Counts(*cells), "precision", "recall")
@@ -271,7 +264,6 @@ def test_equal_precision_and_recall_are_f1_too():
     assert "F1, their harmonic mean, then has the same value" in finding.text()
 
 
-@many
 @given(two_class_tables)
 @example((2, 1, 2, 3))
 @example((2, 2, 4, 4))
@@ -303,7 +295,6 @@ def test_pairs_without_an_identity_are_compared_as_they_are():
 tenths = st.integers(0, 30).map(lambda number: number / 10)
 
 
-@many
 @given(st.one_of(st.tuples(*[tenths] * 4), st.builds(lambda c, fp, fn: (c, fp, fn, c), tenths, tenths, tenths)))
 @example((0.1, 0.2, 0.7, 0.1))
 def test_weighted_counts_are_decided_exactly_too(cells: tuple[float, float, float, float]):
@@ -399,7 +390,6 @@ def test_a_headline_alone_is_a_finding():
     assert loaded(finding) == {"code": "code", "headline": "Headline.", "reasons": [], "table": None, "evidence": {}}
 
 
-@many
 @given(st.one_of(tables, tied_tables))
 def test_json_is_json_and_says_the_same(cells: Cells):
     finding = explain(Counts(*cells))
@@ -480,7 +470,6 @@ def test_balance_is_not_necessary():
     assert finding.code == "accuracy-f1-tp-equals-tn"
 
 
-@many
 @given(st.integers(1, HUGE), st.integers(0, HUGE), st.integers(0, HUGE))
 def test_balanced_data_need_as_many_false_positives_as_false_negatives(size: int, tp: int, tn: int):
     tp, tn = min(tp, size), min(tn, size)

@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import tempfile
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,8 @@ from lightning.pytorch.utilities import CombinedLoader
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from lightning_evalkit import __version__
+from lightning_evalkit import BinaryEvaluation, __version__
+from lightning_evalkit.callbacks import Evaluate, ThresholdTuning
 from lightning_evalkit.cli import main
 from lightning_evalkit.data import ImbalancedDataModule, TensorLoader
 from lightning_evalkit.modules import BinaryClassifier, MulticlassClassifier
@@ -110,9 +112,11 @@ def saving(folder: Path, **options: Any) -> ModelCheckpoint:
     return ModelCheckpoint(folder, **{"save_last": True, "save_on_exception": True, **options})
 
 
-def never_stopped(options: dict[str, Any], **model: Any) -> Recording:
+@cache
+def never_stopped(**options: Any) -> Recording:
+    """Once, however many tests ask."""
     recording = Recording()
-    trainer(recording, **options).fit(*started(**model))
+    trainer(recording, **options).fit(*started())
     return recording
 
 
@@ -163,7 +167,7 @@ PLACES: dict[str, tuple[str, int, dict[str, Any], dict[str, Any]]] = {
 def test_a_resumed_run_ends_like_one_that_never_stopped(
     hook: str, times: int, saved: dict[str, Any], options: dict[str, Any], tmp_path: Path
 ) -> None:
-    whole = never_stopped(options)
+    whole = never_stopped(**options)
     assert sorted(whole.epochs) == list(range(EPOCHS))
     before = interrupted(tmp_path, Stopping(hook, times), saving(tmp_path, **saved), **options)
     after = Recording()
@@ -176,19 +180,48 @@ def test_a_resumed_run_ends_like_one_that_never_stopped(
 
 def test_it_may_be_interrupted_again_and_again(tmp_path: Path) -> None:
     """In every batch, after it was counted; and in turn once more while the batch that was given again is in work."""
-    whole, found, path = never_stopped({}), Recording(), None
-    for times in [2, 1] * EPOCHS * BATCHES:
-        running = trainer(
-            found, Stopping("on_before_optimizer_step", times), saving(tmp_path), enable_checkpointing=True
-        )
+    whole, found, path = never_stopped(max_epochs=2), Recording(), None
+    for times in [2, 1] * 2 * BATCHES:
+        callbacks = found, Stopping("on_before_optimizer_step", times), saving(tmp_path)
         try:
-            running.fit(*started(), ckpt_path=path)
+            trainer(*callbacks, max_epochs=2, enable_checkpointing=True).fit(*started(), ckpt_path=path)
         except StoppedError:
             path = tmp_path / "last.ckpt"
         else:
             break
     assert found.epochs == whole.epochs
     assert found.validations == whole.validations
+
+
+class Watching(Callback):
+    """What callbacks that count by themselves have at the end of each epoch."""
+
+    def __init__(self) -> None:
+        self.evaluate = Evaluate(
+            BinaryEvaluation(inputs="logits", curves=True, prefix="again/"), stages=("train", "val"), figures=False
+        )
+        self.tuning = ThresholdTuning(BinaryEvaluation(inputs="logits"))
+        self.epochs: dict[int, Any] = {}
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        values = [self.evaluate.evaluation(stage).compute() for stage in ("train", "val")]
+        numbers = [{name: value.item() for name, value in each.items()} for each in values]
+        self.epochs[trainer.current_epoch] = numbers, self.tuning.threshold
+
+
+@pytest.mark.parametrize(
+    "place", ["after the last batch of an epoch", "in the last batch of validation", "after a batch"]
+)
+def test_callbacks_that_count_and_tune_go_on_too(place: str, tmp_path: Path) -> None:
+    hook, times, *_ = PLACES[place]
+    whole, before, after = Watching(), Watching(), Watching()
+    trainer(whole.evaluate, whole.tuning, whole).fit(*started())
+    stopped = [before.evaluate, before.tuning, before, Stopping(hook, times), saving(tmp_path)]
+    with pytest.raises(StoppedError):
+        trainer(*stopped, enable_checkpointing=True).fit(*started())
+    trainer(after.evaluate, after.tuning, after).fit(*started(), ckpt_path=tmp_path / "last.ckpt")
+    assert {**before.epochs, **after.epochs} == whole.epochs
+    assert len({threshold for _, threshold in whole.epochs.values()}) > 1, "there is something to restore"
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])
@@ -242,7 +275,7 @@ def test_counts_of_an_epoch_are_for_its_training_alone(tmp_path: Path) -> None:
 
 
 def test_an_object_that_was_used_before_goes_on_like_a_new_one(tmp_path: Path) -> None:
-    whole = never_stopped({})
+    whole = never_stopped()
     interrupted(tmp_path, Stopping("on_train_batch_end", 6), saving(tmp_path))
     model, data = started()
     trainer(max_epochs=1).fit(model, data)

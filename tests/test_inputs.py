@@ -23,7 +23,7 @@ from torchmetrics import classification as torchmetrics
 from lightning_evalkit import BinaryEvaluation, Counts, functional, metrics
 from lightning_evalkit.errors import DeclarationError, InputError, MixedReadingWarning
 
-QUICK = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+QUICK = settings(deadline=None, derandomize=True, database=None)
 INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 BLOCK = 65_536

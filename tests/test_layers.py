@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,13 @@ def part_of(path: str) -> str:
     return "" if top == "__init__" else top
 
 
-def imports(path: str, source: str) -> Iterator[str]:
+@cache
+def imports(path: str, source: str) -> tuple[str, ...]:
     """Every imported name with its dots, wherever the statement stands; names taken from a module are appended."""
+    return tuple(_imports(path, source))
+
+
+def _imports(path: str, source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -213,21 +219,43 @@ def test_a_second_file_that_knows_the_package_is_caught(package: str):
 # ---- a fresh interpreter
 
 
-def loaded_by(statement: str, folder: Path) -> set[str]:
-    """The modules in memory after a statement in an interpreter of its own."""
-    program = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
+STATEMENTS = (
+    "import torchmetrics",
+    "import lightning_evalkit",
+    "import lightning_evalkit.data.real as real, lightning_evalkit.data.tabular as tabular\n"
+    "real.DigitsDataModule().class_names, tabular.TabularDataModule('absent.csv', 'y')",
+)
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> list[set[str]]:
+    """The modules in memory after each statement, one after the other in an interpreter of its own."""
+    show = "print(*sys.modules)"
     finished = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, capture_output=True, encoding="utf-8", timeout=60, check=True
+        [sys.executable, "-c", "\n".join(["import sys", *(f"{each}\n{show}" for each in STATEMENTS)])],
+        cwd=tmp_path_factory.mktemp("elsewhere"),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=True,
     )
-    return set(finished.stdout.splitlines())
+    return [set(line.split()) for line in finished.stdout.splitlines()]
 
 
 @pytest.mark.slow
-def test_import_loads_no_heavy_package_that_torchmetrics_does_not(tmp_path: Path):
-    peer, ours = loaded_by("import torchmetrics", tmp_path), loaded_by("import lightning_evalkit", tmp_path)
+def test_import_loads_no_heavy_package_that_torchmetrics_does_not(loaded: list[set[str]]):
+    peer, ours, _ = loaded
+    assert "torchmetrics" in peer
+    assert "lightning_evalkit" not in peer
     assert "lightning_evalkit.evaluation" in ours
-    assert "torchmetrics" in peer & ours
     heavy = {"matplotlib", "mpl_toolkits", "tensorboard", "tensorboardX", "tensorflow", "rich", "jsonargparse"}
     heavy |= {"lightning", "pytorch_lightning", "lightning_fabric"}
     beyond = {name for name in ours - peer if name.split(".")[0] in heavy or name.startswith("torch.utils.tensorboard")}
     assert beyond == set()
+
+
+@pytest.mark.slow
+def test_packages_of_real_data_are_imported_late(loaded: list[set[str]]):
+    *_, made = loaded
+    assert "lightning_evalkit.data.real" in made
+    assert {"sklearn", "pyarrow", "pandas"} & made == set()

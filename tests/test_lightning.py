@@ -334,7 +334,7 @@ def test_two_processes_report_the_values_of_one(witness: Witness, tmp_path: Path
     trainer = Trainer(
         max_epochs=EPOCHS,
         devices=2,
-        strategy=DDPStrategy(start_method="spawn", process_group_backend="gloo", timeout=timedelta(seconds=60)),
+        strategy=DDPStrategy(start_method="forkserver", process_group_backend="gloo", timeout=timedelta(seconds=60)),
         callbacks=[CollectiveWitness(str(tmp_path))],
         enable_checkpointing=False,
         **QUIET,

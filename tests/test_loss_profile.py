@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from test_device import DEVICE, Operators, pretend_on_device
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torchmetrics import MetricCollection
 
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.calibration import PriorCorrection, TemperatureScaling, VectorScaling
@@ -358,6 +359,51 @@ def test_other_tasks_explain_their_loss() -> None:
             evaluation.explain("loss", "accuracy")
     with pytest.raises(InputError, match="expected the loss beside 'accuracy', got 'f1'"):
         BinaryEvaluation("logits", curves=True).explain("loss", "f1")
+
+
+def test_an_explained_loss_is_the_reported_one_however_sure() -> None:
+    logits, target = batch("binary", rows=2_000, scale=60.0)
+    assert (logits.abs() > 40).any(), "where probabilities next to 1 are equal in double precision"
+    for resolution in (None, "bfloat16"):
+        evaluation = BinaryEvaluation("logits", threshold=0.9, curves=True, resolution=resolution)
+        evaluation.update(logits, target)
+        finding = evaluation.explain("loss", "accuracy")
+        expected = float(losses("binary", logits, target).mean())
+        assert finding.evidence["loss"] == pytest.approx(expected, rel=5e-3), "to the width of a bin"
+        assert "a threshold of 0.5; this evaluation decides at 0.9" in finding.text()
+    for other in ("loss", "log_loss"):
+        with pytest.raises(InputError, match=f"expected the loss beside 'accuracy', got '{other}'"):
+            evaluation.explain("loss", other)
+
+
+def test_no_loss_and_nothing_before_are_said_without_numbers() -> None:
+    _, target = batch("binary")
+    certain = profiled("binary", ((2 * target - 1) * 1e6, target)).profile()
+    assert "No sample has any loss" in explain_loss(certain).text()
+    with pytest.warns(UserWarning, match="nothing was counted"):
+        nothing = LossProfile().profile()
+    assert "nan" not in explain_loss(certain, before=nothing).text()
+
+
+# ---- beside other metrics
+
+
+def test_profiles_in_a_stock_collection_keep_their_own_hardest_samples() -> None:
+    batches = [batch("binary", seed, rows=20) for seed in range(3)]
+    collection = MetricCollection({"few": LossProfile(hardest=2), "many": LossProfile(hardest=5)})
+    for each in batches:
+        collection.update(*each)
+    every = torch.cat([losses("binary", *each) for each in batches])
+    assert [hard.sample for hard in collection["many"].hardest()] == every.topk(5).indices.tolist()
+    collection["many"].persistent(True)
+    other = LossProfile(hardest=3)
+    with pytest.raises(DeclarationError, match="declare hardest=5"):
+        other.load_state_dict(collection["many"].state_dict())
+
+
+def test_a_single_element_is_a_sample() -> None:
+    profile = profiled("binary", (torch.tensor(-2.0), torch.tensor(1)))
+    assert profile.hardest()[0].loss == pytest.approx(float(profile.compute()["loss"]))
 
 
 # ---- over ranks

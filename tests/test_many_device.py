@@ -16,7 +16,6 @@ import ranks
 import torch
 from test_device import DEVICE, Operators, deferred, pretend_on_device, synchronisation_is_an_error, tally_of
 from torch import Tensor
-from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from lightning_evalkit import MulticlassEvaluation, MultilabelEvaluation
@@ -394,23 +393,25 @@ def _no_graph_of_another_test() -> None:
     torch._dynamo.reset()
 
 
-COMPILED = [
-    "classes_labels",
-    "classes_ignoring_outside",
-    "classes_hits",
-    "classes_weighted",
-    "classes_exact",
-    "labels_probabilities",
-    "labels_guessed_thresholds",
-    "labels_weighted_ignoring",
-]
+COMPILED = {
+    "classes_labels": torch.enable_grad,
+    "classes_ignoring_outside": torch.inference_mode,
+    "classes_hits": torch.enable_grad,
+    "classes_weighted": torch.inference_mode,
+    "classes_exact": torch.enable_grad,
+    "labels_probabilities": torch.inference_mode,
+    "labels_guessed_thresholds": torch.enable_grad,
+    "labels_weighted_ignoring": torch.inference_mode,
+}
+"""A graph of each kind in one mode; the state, which the modes are about, is that of test_compile in every mode."""
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_graph_of_another_test")
-@pytest.mark.parametrize("name", COMPILED)
-@pytest.mark.parametrize("mode", [torch.enable_grad, torch.inference_mode], ids=["grad", "inference"])
+@pytest.mark.parametrize(("name", "mode"), COMPILED.items())
 def test_equal_batches_are_one_graph(name: str, mode: Callable[[], Any]) -> None:
+    from torch._dynamo.testing import CompileCounter  # late: ranks load this file
+
     variant, graphs = VARIANTS[name], CompileCounter()
     compiled, eager = variant.build(), variant.build()
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore::lightning_evalkit.errors.UndefinedWarning")
 
-some = settings(max_examples=40, deadline=None)
 few = settings(max_examples=12, deadline=None)
 
 AVERAGES = ("micro", "macro", "weighted")
@@ -152,7 +151,6 @@ def class_tables(task: Multiclass, scores: Tensor, target: Tensor, weight: Tenso
     return found
 
 
-@some
 @given(st.data())
 def test_class_counts_are_the_definition(data: st.DataObject) -> None:
     classes = data.draw(st.integers(2, 4))
@@ -199,7 +197,6 @@ def exact_rows(preds: Tensor, target: Tensor, weight: Tensor, ignored: int | Non
     return weight[right].sum().item(), weight.sum().item()
 
 
-@some
 @given(st.data())
 def test_label_counts_are_the_definition(data: st.DataObject) -> None:
     labels = data.draw(st.integers(2, 4))
@@ -223,7 +220,6 @@ def test_label_counts_are_the_definition(data: st.DataObject) -> None:
     assert counter.ledger(totals).ignored == (0 if ignored is None else int((target == ignored).sum()))
 
 
-@some
 @given(st.data())
 def test_exact_matches_of_classes_are_the_definition(data: st.DataObject) -> None:
     scores, target = data.draw(class_batch(3, extra=(2,)))
@@ -245,7 +241,6 @@ def test_exact_matches_of_classes_are_the_definition(data: st.DataObject) -> Non
 # ---- a monoid that does not look at the order
 
 
-@some
 @given(st.data())
 def test_batches_of_classes_add_up(data: st.DataObject) -> None:
     first, second = data.draw(class_batch(3)), data.draw(class_batch(3))
@@ -261,7 +256,6 @@ def test_batches_of_classes_add_up(data: st.DataObject) -> None:
     assert_same_totals(with_nothing, whole)
 
 
-@some
 @given(st.data())
 def test_batches_of_labels_add_up(data: st.DataObject) -> None:
     first, second = data.draw(label_batch(3)), data.draw(label_batch(3))
@@ -273,7 +267,6 @@ def test_batches_of_labels_add_up(data: st.DataObject) -> None:
     assert plain(one) == same(plain(whole))
 
 
-@some
 @given(st.data())
 def test_the_order_of_samples_does_not_matter(data: st.DataObject) -> None:
     for build, batch in ((of_classes, data.draw(class_batch(3))), (of_labels, data.draw(label_batch(3)))):
@@ -327,7 +320,6 @@ def test_labels_may_be_renumbered(data: st.DataObject) -> None:
 # ---- bounds and identities
 
 
-@some
 @given(st.data(), st.integers(2, 5))
 def test_exact_match_lies_between_its_bounds(data: st.DataObject, labels: int) -> None:
     """1 - L (1 - H) ≤ exact match ≤ the smallest accuracy of a label, and H is the mean accuracy of the labels."""
@@ -348,7 +340,6 @@ def test_both_bounds_of_exact_match_are_reached() -> None:
     assert upper["exact_match"] == upper["hamming_accuracy"] == 0.75
 
 
-@some
 @given(st.data(), st.integers(2, 5), st.sampled_from([None, -1]))
 def test_micro_averages_are_the_accuracy(data: st.DataObject, classes: int, ignored: int | None) -> None:
     scores, target = data.draw(class_batch(classes))
@@ -361,7 +352,6 @@ def test_micro_averages_are_the_accuracy(data: st.DataObject, classes: int, igno
     assert values == same(dict.fromkeys(names, expected))
 
 
-@some
 @given(st.data(), st.integers(2, 6))
 def test_mean_one_vs_rest_accuracy_nears_one(data: st.DataObject, classes: int) -> None:
     """1 - 2 (1 - accuracy) / C."""
@@ -374,7 +364,6 @@ def test_mean_one_vs_rest_accuracy_nears_one(data: st.DataObject, classes: int) 
     assert sum(rest) / classes == pytest.approx(expected, abs=1e-6)
 
 
-@some
 @given(st.data(), st.integers(2, 5))
 def test_macro_recall_is_balanced_accuracy(data: st.DataObject, classes: int) -> None:
     """By definition when every class occurs; absent classes are left out of both unless 0/0 is given a value."""
@@ -525,7 +514,6 @@ def test_samples_are_weighed_as_a_whole_where_samples_are_counted() -> None:
         metrics.MulticlassExactMatch(3, weighted=True)(labels, labels, elementwise)
 
 
-@some
 @given(st.data())
 def test_evaluations_weigh_by_repetition(data: st.DataObject) -> None:
     for build, batch in ((of_classes, data.draw(class_batch(3))), (of_labels, data.draw(label_batch(3)))):

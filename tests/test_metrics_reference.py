@@ -219,9 +219,9 @@ def test_the_class_gives_the_results_of_torchmetrics(name: str) -> None:
     for case in cases(name):
         arguments = case.arguments(peer.samplewise, peer.class_has_zero_division)
         metric, other = getattr(metrics, name)(**arguments), getattr(peer_metrics, name)(**arguments)
-        for _ in range(2):
-            batch = case.batch()
-            assert_same(metric(*batch), other(*batch), case)
+        batch = case.batch()
+        assert_same(metric(*batch), other(*batch), case)
+        batch = case.batch()
         metric.update(*batch)
         other.update(*batch)
         assert metric.update_count == other.update_count or case.multidim_average == "samplewise"

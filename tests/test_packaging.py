@@ -1,5 +1,6 @@
 """The wheel works in a clean environment away from the source, and set-up files agree with each other."""
 
+import json
 import os
 import re
 import subprocess
@@ -19,18 +20,22 @@ from lightning_evalkit.diagnosis import explain
 REPOSITORY = Path(__file__).parents[1]
 
 
-def run(*command: object, folder: Path) -> str:
-    """The standard output of a command that must succeed."""
+def ended(*command: object, folder: Path) -> subprocess.CompletedProcess[str]:
     surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    finished = subprocess.run(
+    return subprocess.run(
         [str(word) for word in command],
         cwd=folder,
-        env=surroundings,
+        env={**surroundings, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=240,
         check=False,
     )
+
+
+def run(*command: object, folder: Path) -> str:
+    """The standard output of a command that must succeed."""
+    finished = ended(*command, folder=folder)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return finished.stdout
 
@@ -85,17 +90,57 @@ def test_wheel_has_the_package_and_nothing_else(wheel: Path):
     assert any(name.endswith("LICENSE") for name in names)
 
 
+PROGRAM = """
+import runpy, sys, lightning_evalkit
+from importlib.metadata import version
+print(lightning_evalkit.__file__)
+print(version("lightning-evalkit"))
+sys.argv = ["cli", "explain", "--counts", "40,10,10,40"]
+runpy.run_module("lightning_evalkit.cli", run_name="__main__", alter_sys=True)
+"""
+"""The last lines are ``python -m lightning_evalkit.cli explain ...``, without another import of torch."""
+
+
 @pytest.mark.slow
 def test_wheel_works_away_from_the_source(environment: Path, tmp_path: Path):
-    python = environment / "python"
-    place = run(python, "-c", "import lightning_evalkit; print(lightning_evalkit.__file__)", folder=tmp_path)
-    assert Path(place.strip()).is_relative_to(environment.parent)
-    assert not Path(place.strip()).is_relative_to(REPOSITORY)
-    expected = explain(Counts(tp=40, fp=10, fn=10, tn=40)).text()
-    explained = run(python, "-m", "lightning_evalkit.cli", "explain", "--counts", "40,10,10,40", folder=tmp_path)
-    assert explained.strip() == expected
-    assert run(environment / "evalkit", "--version", folder=tmp_path).split()[-1] == lightning_evalkit.__version__
+    place, version, explained = run(environment / "python", "-c", PROGRAM, folder=tmp_path).split("\n", 2)
+    assert Path(place).is_relative_to(environment.parent)
+    assert not Path(place).is_relative_to(REPOSITORY)
+    assert version == lightning_evalkit.__version__
+    assert explained.strip() == explain(Counts(tp=40, fp=10, fn=10, tn=40)).text()
     assert list(tmp_path.iterdir()) == [], "running it leaves nothing behind"
+
+
+@pytest.mark.slow
+def test_the_script_ends_with_the_code_and_the_line_of_a_wrong_use(environment: Path, tmp_path: Path):
+    wrong = "--model=BinaryClassifier", "--data=BalancedDataModule", "--model.learning_rat=1"
+    finished = ended(environment / "evalkit", "fit", *wrong, folder=tmp_path)
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert finished.stderr == (
+        "evalkit fit: model: BinaryClassifier has no option 'learning_rat': did you mean 'learning_rate'?\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_wheel_carries_the_experiments(wheel: Path):
+    place = "lightning_evalkit/experiments/"
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.startswith(place) and name.endswith(".yaml")]
+        carried = {name.removeprefix(place): archive.read(name) for name in names}
+    source = REPOSITORY / "experiments"
+    kept = [path for path in source.rglob("*.yaml") if "runs" not in path.relative_to(source).parts]
+    assert carried == {path.relative_to(source).as_posix(): path.read_bytes() for path in kept}
+
+
+@pytest.mark.slow
+def test_wheel_reproduces_in_an_empty_folder(environment: Path, tmp_path: Path):
+    shown = run(environment / "evalkit", "reproduce", "--quick", "--epochs", "1", folder=tmp_path)
+    assert f"tensorboard --logdir {Path('runs', 'reproduce', 'logs')}" in shown
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+    results = json.loads((tmp_path / "runs/reproduce/results.json").read_text(encoding="utf-8"))
+    assert [row["scenario"] for row in results["scenarios"]] == ["balanced", "imbalanced", "poor"]
+    assert (tmp_path / "runs/reproduce/accuracy_equals_f1.png").stat().st_size > 10_000
 
 
 # ---- set-up files

@@ -5,10 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
-import sysconfig
-import venv
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -28,7 +24,6 @@ pytestmark = [
 ]
 
 Capture = pytest.CaptureFixture[str]
-REPOSITORY = Path(__file__).parents[1]
 Numbers = dict[str, Any]
 UNLIKELY = 4.5
 """Standard errors: one of 150,000 measurements is further off by chance, and a seed is fixed."""
@@ -90,6 +85,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Quick:
 @pytest.fixture
 def short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reproduced:
     """Everything there is, as little of it as possible."""
+    monkeypatch.setattr(reproduce, "QUICK", tuple(option.replace("000", "00") for option in reproduce.QUICK))
     monkeypatch.setattr(reproduce, "QUICK_SHARES", (0.5,))
     monkeypatch.setattr(reproduce, "SCENARIOS", ("balanced",))
     return Reproduced(tmp_path, "--epochs", "1")
@@ -362,54 +358,3 @@ def test_arguments_that_cannot_be_read(capsys: Capture, arguments: tuple[str, ..
         main(["reproduce", *arguments])
     assert stopped.value.code == 2
     assert expected in capsys.readouterr().err
-
-
-# ---- from a wheel
-
-
-def call(*command: object, folder: Path) -> str:
-    """The standard output of a command that must succeed."""
-    surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    finished = subprocess.run(
-        [str(word) for word in command],
-        cwd=folder,
-        env={**surroundings, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=240,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    return finished.stdout
-
-
-@pytest.fixture(scope="module")
-def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scripts of an environment that has the wheel, and sees this one's packages but not the editable install."""
-    folder = tmp_path_factory.mktemp("wheel")
-    call(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, REPOSITORY, folder=folder)
-    [wheel] = folder.glob("*.whl")
-    venv.create(folder / "venv", with_pip=False, symlinks=sys.platform != "win32")
-    found = folder / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", found / "python"]
-    call(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, folder=folder)
-    site = call(found / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=folder)
-    # A folder named in a .pth file is searched, but its own .pth files, which lead to the source, are not read.
-    packages = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
-    Path(site.strip(), "other_packages.pth").write_text("\n".join(packages), encoding="utf-8")
-    return found
-
-
-@pytest.mark.slow
-def test_it_works_from_a_wheel_in_an_empty_folder(scripts: Path, tmp_path: Path):
-    [place] = scripts.parent.rglob("lightning_evalkit/experiments")
-    carried = {path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*.yaml")}
-    source = REPOSITORY / "experiments"
-    kept = [path for path in source.rglob("*.yaml") if "runs" not in path.relative_to(source).parts]
-    assert carried == {path.relative_to(source).as_posix(): path.read_bytes() for path in kept}
-    shown = call(scripts / "evalkit", "reproduce", "--quick", "--epochs", "1", folder=tmp_path)
-    assert f"tensorboard --logdir {Path('runs', 'reproduce', 'logs')}" in shown
-    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
-    results = json.loads((tmp_path / "runs/reproduce/results.json").read_text(encoding="utf-8"))
-    assert [row["scenario"] for row in results["scenarios"]] == ["balanced", "imbalanced", "poor"]
-    assert (tmp_path / "runs/reproduce/accuracy_equals_f1.png").stat().st_size > 10_000

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import ranks
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score
 from test_device import DEVICE, deferred, pretend_on_device, tally_of
+from test_many_device import OrderedOperators
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -698,7 +699,6 @@ def scored(draw: st.DrawFn, *, weighted: bool = False) -> tuple[str, Tensor, Ten
 
 
 Scored = tuple[str, Tensor, Tensor, Tensor]
-bounded = settings(max_examples=120, deadline=None)
 POSITIVE_BELOW = (torch.tensor([1.0001, 1.0, 1.0002, 0.9999]), torch.tensor([0, 1, 0, 1]))
 """All negatives of a bin above its positives."""
 POSITIVE_ABOVE = (POSITIVE_BELOW[0], 1 - POSITIVE_BELOW[1])
@@ -717,7 +717,6 @@ def assert_bounded(data: Scored, weighted: bool, way: str, **options: Any) -> No
         assert high <= 1 + 1e-12
 
 
-@bounded
 @given(scored(), st.sampled_from([8, 9, 64, 1024, "bfloat16"]), st.sampled_from(["at_once", "deferred"]))
 @example(("logits", *POSITIVE_BELOW, torch.ones(4)), 8, "at_once")
 @example(("logits", *POSITIVE_ABOVE, torch.ones(4)), 8, "deferred")
@@ -740,7 +739,6 @@ def test_the_exact_areas_lie_between_the_bounds(data: Scored, resolution: Any, w
     assert_bounded(data, False, way, resolution=resolution)
 
 
-@bounded
 @given(scored(weighted=True), st.sampled_from([8, 64]))
 @example(("logits", *POSITIVE_BELOW, torch.full((4,), 1e-3)), 8)
 @example(("logits", *POSITIVE_ABOVE, torch.full((4,), 1e3)), 8)
@@ -979,20 +977,17 @@ PRETENDED = VARIANTS | {
 
 
 @pytest.mark.parametrize("name", PRETENDED)
-@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=str)
-def test_an_update_reads_nothing_back_and_adds_in_order(name: str, kind: torch.dtype) -> None:
+def test_an_update_reads_nothing_back_and_adds_in_order(name: str) -> None:
     """The first update may bring thresholds to the device, no other."""
-    from test_many_device import OrderedOperators  # late: it loads the compiler, and ranks load this file
-
     counting, batch = PRETENDED[name].fresh(), PRETENDED[name].batch()
     with FakeTensorMode(allow_non_fake_inputs=True):
         pretend_on_device(counting)
         on_device = [torch.zeros(each.shape, dtype=each.dtype, device=DEVICE) for each in batch]
-        on_device[0] = on_device[0].to(kind)
+        low = [on_device[0].bfloat16(), *on_device[1:]]
         empty = [torch.zeros((0, *each.shape[1:]), dtype=each.dtype, device=DEVICE) for each in batch]
         counting.update(*on_device)
         with OrderedOperators() as operators:
-            for each in (on_device, on_device, empty):
+            for each in (on_device, low, empty):
                 counting.update(*each)
     assert operators.names
     assert operators.waiting == []

@@ -1003,7 +1003,7 @@ def test_two_processes_draw_once_and_count_together(tmp_path: Path):
         tmp_path,
         OneSided(),
         devices=2,
-        strategy=DDPStrategy(start_method="spawn", process_group_backend="gloo", timeout=timedelta(seconds=60)),
+        strategy=DDPStrategy(start_method="forkserver", process_group_backend="gloo", timeout=timedelta(seconds=60)),
         max_epochs=2,
         num_sanity_val_steps=2,
     )

@@ -5,9 +5,6 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from lightning_evalkit.callbacks import logged
 from lightning_evalkit.callbacks.temperature_scaling import over_temperatures
 from lightning_evalkit.callbacks.validated import Validated
 from lightning_evalkit.diagnosis import explain_loss
@@ -77,17 +74,16 @@ class LossReport(Validated):
         """Count a batch."""
         self.profile.update(preds, target)
 
-    def learn(self, trainer: Trainer, module: LightningModule) -> None:
-        """Log, explain and draw."""
+    def learn(self, trainer: Trainer, module: LightningModule) -> dict[str, float]:
+        """Explain and draw."""
         found, hardest = self.profile.profile(), self.profile.hardest()
         self.epochs.append(found)
-        values = self.profile.compute()
-        kept = {f"val/loss/{name}": values[name] for name in LOGGED}
-        logged.log(module, {name: torch.as_tensor(value) for name, value in kept.items()}, ())
         best = min(self.epochs, key=lambda epoch: epoch.loss)
         finding = explain_loss(found, hardest, self.profile.names, None if best is found else best)
         shown = [over_epochs(self.epochs), by_rank(found), over_temperatures(self.profile, found)]
         self.show(trainer, "val/loss_profile", shown, finding.markdown())
+        values = self.profile.compute()
+        return {f"val/loss/{name}": float(values[name]) for name in LOGGED}
 
 
 def over_epochs(epochs: Sequence[Profile]) -> Panel:

@@ -50,7 +50,7 @@ class PriorCorrection(Correction):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Take the place behind the logits."""
-        if has_a_place(pl_module) and getattr(pl_module, "shift", 0.0):
+        if has_a_place(pl_module) and getattr(pl_module, "shift", 0.0) != 0:
             raise DeclarationError("expected correct_shift=True of the module or PriorCorrection, not both.")
         super().setup(trainer, pl_module, stage)
 

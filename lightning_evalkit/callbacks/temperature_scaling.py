@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
 from lightning.pytorch.trainer.states import RunningStage
 
 from lightning_evalkit import calibration
-from lightning_evalkit.callbacks import logged
 from lightning_evalkit.callbacks.corrections import Correction
 from lightning_evalkit.callbacks.validated import Validated
 from lightning_evalkit.counts.kept import KeptLogits
@@ -86,8 +84,8 @@ class TemperatureScaling(Correction, Validated):
         if self._kept is not None:
             self._kept.update(preds, target)
 
-    def learn(self, trainer: Trainer, module: LightningModule) -> None:
-        """Fit, log and draw."""
+    def learn(self, trainer: Trainer, module: LightningModule) -> dict[str, float]:
+        """Fit and draw."""
         found = self.profile.profile()
         values = {"val/log_loss@raw": found.loss}
         if isinstance(self.correction, calibration.TemperatureScaling):
@@ -96,8 +94,8 @@ class TemperatureScaling(Correction, Validated):
         else:
             values["val/log_loss@scaled"] = self._fit_vector(self.correction)
         self._fitted = True
-        logged.log(module, {name: torch.tensor(value, device=module.device) for name, value in values.items()}, ())
         self.show(trainer, "val/temperature", [over_temperatures(self.profile, found)], self._described(values))
+        return values
 
     def _fit_vector(self, scaling: calibration.VectorScaling) -> float:
         """Every rank fits to the logits of all, and so to the same."""

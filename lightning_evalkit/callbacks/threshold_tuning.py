@@ -9,7 +9,6 @@ from lightning.pytorch.trainer.states import RunningStage
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
-from lightning_evalkit.callbacks import logged
 from lightning_evalkit.callbacks.corrections import Correction
 from lightning_evalkit.callbacks.curves import kept_scores
 from lightning_evalkit.callbacks.panels import thresholds as threshold_panel
@@ -85,32 +84,35 @@ class ThresholdTuning(Validated):
         """Count a batch."""
         self.evaluation.update(preds, target)
 
-    def learn(self, trainer: Trainer, module: LightningModule) -> None:
-        """Choose, log and draw."""
+    def learn(self, trainer: Trainer, module: LightningModule) -> dict[str, float]:
+        """Choose and draw."""
         scores = self.evaluation._scores()
         choice = best_threshold(scores, self.criterion, self.costs, self.at_least)
         chosen = self._possible(choice)
         self.threshold = chosen[0] if isinstance(self.evaluation, BinaryEvaluation) else chosen
         values = self._of_validation(choice, chosen)
-        logged.log(module, {name: torch.tensor(value, device=module.device) for name, value in values.items()}, ())
         self.show(trainer, "val/threshold", [self._panel(chosen)], _table(values))
+        return values
 
     def _possible(self, choice: Choice) -> list[float]:
         """The chosen thresholds; labels for which there is none keep their own."""
         names, chosen = self.evaluation.questions(), choice.threshold.tolist()
         missing = [name for name, cut in zip(names, chosen, strict=True) if cut != cut]
         if len(missing) == len(names):
-            raise InputError(f"no threshold can be chosen on validation: {self._reason()}.")
+            raise InputError(f"no threshold can be chosen on validation: {self._reason(choice)}.")
         if missing:
-            rank_zero_warn(f"the labels {', '.join(missing)} keep their threshold: {self._reason()}.", UserWarning)
+            rank_zero_warn(
+                f"the labels {', '.join(missing)} keep their threshold: {self._reason(choice)}.", UserWarning
+            )
         usual = self.default * (len(chosen) // len(self.default))
         return [own if cut != cut else cut for own, cut in zip(usual, chosen, strict=True)]
 
-    def _reason(self) -> str:
+    def _reason(self, choice: Choice) -> str:
         scores = self.evaluation._scores()
-        yes, no = (float(part.sum()) for part in (scores.yes, scores.no))
-        if not yes or not no or len(self.evaluation.questions()) > 1:
-            return f"it needs samples of both classes, and validation has {yes:g} positive and {no:g} negative ones"
+        yes, no = (part.sum(-1).cpu()[choice.threshold.isnan().cpu()] for part in (scores.yes, scores.no))
+        if not bool((yes * no).all()):
+            found = f"{float(yes.sum()):g} positive and {float(no.sum()):g} negative ones"
+            return f"it needs samples of both classes, and validation has {found}"
         return f"nowhere are {self.at_least} reached"
 
     def _of_validation(self, choice: Choice, chosen: list[float]) -> dict[str, float]:
@@ -173,7 +175,7 @@ class ThresholdTuning(Validated):
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log both."""
         for evaluation in self._counted.values():
-            logged.log(pl_module, evaluation.compute(), ())
+            self.report(trainer, pl_module, evaluation.compute())
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Put labels beside what the module predicts."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from lightning.pytorch.callbacks import Callback
 
+from lightning_evalkit.callbacks import logged
 from lightning_evalkit.callbacks.boards import other_boards, tensorboards
 from lightning_evalkit.callbacks.failures import Failures
 from lightning_evalkit.callbacks.outputs import Outputs
@@ -13,7 +15,7 @@ from lightning_evalkit.errors import InputError
 from lightning_evalkit.sinks import figures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from lightning.pytorch import LightningModule, Trainer
     from torch import Tensor
@@ -57,8 +59,8 @@ class Validated(Callback):
         """Count a batch."""
         raise NotImplementedError
 
-    def learn(self, trainer: Trainer, module: LightningModule) -> None:
-        """Learn from the epoch, log and draw it; called on every rank, as joining them is a collective."""
+    def learn(self, trainer: Trainer, module: LightningModule) -> Mapping[str, float]:
+        """Learn from the epoch and draw it; what is given is logged. On every rank, as joining is a collective."""
         raise NotImplementedError
 
     @property
@@ -99,7 +101,17 @@ class Validated(Callback):
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Learn from the epoch."""
         if not trainer.sanity_checking:
-            self.learn(trainer, pl_module)
+            values = self.learn(trainer, pl_module)
+            self.report(trainer, pl_module, {name: torch.tensor(value) for name, value in values.items()})
+
+    def report(self, trainer: Trainer, module: LightningModule, values: Mapping[str, Tensor]) -> None:
+        """Log numbers over all ranks, under names that nobody else logs."""
+        try:
+            logged.refuse_taken(trainer, values.keys())
+        except InputError as taken:
+            otherwise = f"{type(self).__name__} logs it too: give what the module logs another name."
+            raise InputError(str(taken).replace(logged.OTHERWISE, otherwise)) from None
+        logged.log(module, {name: value.to(module.device) for name, value in values.items()}, ())
 
     def place_among(self, loaders: int) -> int:
         """Which of so many dataloaders is counted."""

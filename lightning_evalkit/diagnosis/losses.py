@@ -25,6 +25,7 @@ def explain_loss(
     """
     if not profile.samples:
         return Finding("no-samples", "No samples were counted, so there is no loss to explain.")
+    before = before if before is not None and before.samples else None
     code, headline = _verdict(profile, before)
     reasons = [*_change(profile, before), *_carried(profile), *_remedy(profile)]
     rows = tuple(
@@ -68,6 +69,8 @@ def _change(now: Profile, before: Profile | None) -> list[str]:
 
 
 def _carried(now: Profile) -> list[str]:
+    if not now.loss:
+        return ["No sample has any loss."]
     errors = now.samples * (1 - now.accuracy)
     said = [
         f"The worst {now.worst:.0%} of the samples carry {now.of_worst:.1%} of the loss; "

@@ -8,6 +8,7 @@ import torch
 from torchmetrics import Metric
 
 from lightning_evalkit.counts import real_dtype
+from lightning_evalkit.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +83,15 @@ class Hardest(Metric):
         moved = super()._apply(lambda tensor: tensor.to(device), *args, **kwargs)
         assert isinstance(moved, Hardest)
         return moved
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Another number of samples is refused."""
+        found = len(state_dict.get(f"{prefix}table", self.table))
+        if found != self.k:
+            raise DeclarationError(
+                f"the state holds the {found} hardest samples, not {self.k}: declare hardest={found}."
+            )
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> Hardest:
         """Nothing changes."""

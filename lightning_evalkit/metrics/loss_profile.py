@@ -65,6 +65,9 @@ class LossProfile(Tally):
         super().__init__(ProfileCounter(_task(num_classes, num_labels, inputs, ignore_index, weighted)), **kwargs)
         self.worst = worst
         self.names = self._named(class_names)
+        # A stock MetricCollection updates only the first of metrics with equal states, and the hardest samples of the
+        # others would stand still: this state is equal to none.
+        self.add_state("own", torch.tensor(torch.nan), dist_reduce_fx="sum")
         kwargs.pop("compute_with_cache", None)
         self._hardest = Hardest(hardest, **kwargs)
 
@@ -84,10 +87,12 @@ class LossProfile(Tally):
     ) -> None:
         """Add a batch; ``indices`` are the numbers of its samples in the data, by default as they come."""
         if indices is not None and indices.shape != target.shape[:1]:
-            raise DeclarationError(f"expected an index for each of {len(target)} samples, got {tuple(indices.shape)}.")
+            raise DeclarationError(
+                f"expected an index for each of {target.shape[:1].numel()} samples, got {tuple(indices.shape)}."
+            )
         super().update(preds, target, sample_weight)
         every = self.counter.elements(preds, target, sample_weight)
-        shape = len(target), target.shape[1:].numel()
+        shape = target.shape[:1].numel(), target.shape[1:].numel()  # of a single element too, which has no length
         loss, group, used = (part.view(shape) for part in (every.loss, every.group, every.weight > 0))
         self._hardest.update(loss, group, used, indices)
 

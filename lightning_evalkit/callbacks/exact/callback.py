@@ -44,6 +44,9 @@ class ExactDistributedEvaluation(Callback):
 
     A loader of which it cannot be told which rows are repeats, and a metric that is not updated with the batch's rows,
     so that its value depends on how rows fall into batches, are named once.
+
+    >>> from lightning.pytorch import Trainer
+    >>> trainer = Trainer(callbacks=[ExactDistributedEvaluation()], logger=False, accelerator="cpu")
     """
 
     def __init__(self) -> None:

@@ -34,23 +34,20 @@ def gathered(
 ) -> None:
     """Make the states of a metric those of all ranks, however many entries each has."""
     lists = {name: state for name in metric._defaults if isinstance(state := getattr(metric, name), list)}
-    apart = [name for name in lists if metric._reductions[name] is not dim_zero_cat]
-    for name in lists.keys() - apart:
-        setattr(metric, name, [dim_zero_cat(lists[name])] if lists[name] else [])
+    apart = {name: state for name, state in lists.items() if metric._reductions[name] is not dim_zero_cat}
+    for name, state in lists.items():
+        setattr(metric, name, [dim_zero_cat(state)] if state and name not in apart else state)
     group = process_group or metric.process_group
-    if not apart or _alike([len(lists[name]) for name in apart], group):
-        gather(dist_sync_fn, process_group=process_group)
-        return
-    parts = _objects({name: lists[name] for name in apart}, group)
-    for name in apart:
+    parts = [] if _alike([*map(len, apart.values())], group) else _objects(apart, group)
+    for name in apart if parts else ():
         setattr(metric, name, [])
     gather(dist_sync_fn, process_group=process_group)
-    for name in apart:
+    for name in apart if parts else ():
         setattr(metric, name, [_moved(entry, metric.device) for part in parts for entry in part[name]])
 
 
 def _alike(lengths: list[int], group: Any) -> bool:
-    return all(other == lengths for other in _objects(lengths, group))
+    return not lengths or all(other == lengths for other in _objects(lengths, group))
 
 
 def _objects(mine: Any, group: Any) -> list[Any]:

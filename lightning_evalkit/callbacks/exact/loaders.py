@@ -27,19 +27,20 @@ KNOWN = {
     )
 }
 """The samplers that share out rows in turn; one that was derived from them may do it in another way."""
+NOTHING: Any = object()
 
 
 class Rows(Sampler[Any]):
     """The rows of a rank of which the last is a repeat; which one that is, is known from when it has been read."""
 
     def __init__(self, sampler: Any) -> None:
-        self.sampler, self.ended, self.repeat = sampler, False, None
+        self.sampler, self.repeat = sampler, NOTHING
 
     def __iter__(self) -> Iterator[Any]:
-        self.ended, self.repeat = False, None
+        self.repeat = NOTHING
         *own, last = self.sampler
         yield from own
-        self.ended, self.repeat = True, last
+        self.repeat = last
         yield last
 
     def __len__(self) -> int:
@@ -73,9 +74,9 @@ class Batches(Sampler[list[Any]]):
             yield own or batch
 
     def _own(self, batch: list[Any]) -> list[Any]:
-        if self.rows.ended and self.rows.repeat in batch:
-            self.rows.ended = False  # it is found once, whatever the order in which a batch sampler gives rows
+        if self.rows.repeat in batch:
             batch.remove(self.rows.repeat)  # or its equal: what is counted is the same
+            self.rows.repeat = NOTHING  # once, also where a batch sampler has read all rows before
         return batch
 
     def __len__(self) -> int:

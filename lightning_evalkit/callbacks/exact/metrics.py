@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 def metrics(trainer: Trainer, module: LightningModule) -> list[tuple[str, Metric | MetricCollection]]:
     """Every metric and collection once, with the path of its attribute."""
-    found = {id(part): (path, part) for path, part in reversed(list(_modules(trainer, module)))}
-    return [(path, part) for path, part in found.values() if isinstance(part, (Metric, MetricCollection))]
+    found: dict[int, tuple[str, Metric | MetricCollection]] = {}
+    for path, part in _modules(trainer, module):
+        if isinstance(part, (Metric, MetricCollection)):
+            found.setdefault(id(part), (path, part))
+    return list(found.values())
 
 
 def _modules(trainer: Trainer, module: LightningModule) -> Iterator[tuple[str, Module]]:

@@ -17,6 +17,7 @@ def has_rows(given: Any, batch: Any) -> bool:
     An integer that is the number of rows weighs a summary by it, which is as good. True also where the batch is of a
     kind whose rows cannot be counted.
 
+    >>> import torch
     >>> batch = (torch.zeros(4, 2), torch.zeros(4))
     >>> has_rows([torch.zeros(4)], batch), has_rows([torch.tensor(0.5)], batch), has_rows([torch.tensor(0.5), 4], batch)
     (True, False, True)
