@@ -401,6 +401,14 @@ def test_profiles_in_a_stock_collection_keep_their_own_hardest_samples() -> None
         other.load_state_dict(collection["many"].state_dict())
 
 
+def test_labels_are_no_logits_when_something_is_applied_to_them_either() -> None:
+    for module in (PriorCorrection(pos_weight=3.0), TemperatureScaling(), VectorScaling()):
+        with pytest.raises(InputError, match="labels have no confidence that could be"):
+            module(torch.tensor([0, 1]))
+    with pytest.raises(DeclarationError, match="expected class_weights of two classes or more"):
+        PriorCorrection(class_weights=[])
+
+
 def test_a_single_element_is_a_sample() -> None:
     profile = profiled("binary", (torch.tensor(-2.0), torch.tensor(1)))
     assert profile.hardest()[0].loss == pytest.approx(float(profile.compute()["loss"]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn import Module
 
-from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.errors import DeclarationError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +61,8 @@ class PriorCorrection(Module):
 
     def forward(self, logits: Tensor) -> Tensor:
         """Corrected logits, in their own precision."""
+        if not logits.is_floating_point():
+            raise InputError(f"expected logits, got {logits.dtype}: labels have no confidence that could be corrected.")
         if len(self.shift) > 1 and logits.shape[-1] != len(self.shift):
             raise DeclarationError(f"expected logits of {len(self.shift)} classes, got {tuple(logits.shape)}.")
         return (logits - self.shift).to(logits.dtype)
@@ -74,6 +76,8 @@ class PriorCorrection(Module):
 def _of_weights(pos_weight: float | None, class_weights: Sequence[float] | None) -> list[float]:
     if pos_weight is not None and class_weights is not None:
         raise DeclarationError("expected pos_weight or class_weights, got both.")
+    if class_weights is not None and len(class_weights) < 2:
+        raise DeclarationError(f"expected class_weights of two classes or more, got {class_weights}.")
     weights = [pos_weight] if pos_weight is not None else list(class_weights or ())
     if any(isinstance(weight, bool) or not 0 < weight < float("inf") for weight in weights):
         raise DeclarationError(f"expected weights above 0 and finite, got {weights}.")

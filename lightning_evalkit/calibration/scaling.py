@@ -38,8 +38,7 @@ class Scaling(Module):
 
     def _checked(self, logits: Tensor, target: Tensor) -> Profile:
         """What is known of the losses; labels have none."""
-        if not logits.is_floating_point():
-            raise InputError(f"expected logits, got {logits.dtype}: labels have no confidence that could be scaled.")
+        _insist_on_logits(logits)
         if not len(logits):
             raise InputError("expected logits to fit to, got none.")
         profile = self.profile.to(logits.device)
@@ -94,6 +93,7 @@ class TemperatureScaling(Scaling):
 
     def forward(self, logits: Tensor) -> Tensor:
         """Scaled logits, in their own precision."""
+        _insist_on_logits(logits)
         return (logits / self.temperature).to(logits.dtype)
 
 
@@ -144,4 +144,10 @@ class VectorScaling(Scaling):
 
     def forward(self, logits: Tensor) -> Tensor:
         """Scaled logits, in their own precision."""
+        _insist_on_logits(logits)
         return (logits * self.scale + self.shift).to(logits.dtype)
+
+
+def _insist_on_logits(logits: Tensor) -> None:
+    if not logits.is_floating_point():
+        raise InputError(f"expected logits, got {logits.dtype}: labels have no confidence that could be scaled.")
