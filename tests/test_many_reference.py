@@ -273,7 +273,7 @@ def cases(name: str) -> Iterator[Case]:
     draw = Random(name)
     task = "multiclass" if name in MULTICLASS else "multilabel"
     known = parameters(getattr(peer_metrics, name)).keys() | parameters(getattr(peer_functions, ALL[name])).keys()
-    averages, times = (AVERAGES, 1) if "average" in known else (("none",), 3)
+    averages, times = (AVERAGES, 2) if "average" in known else (("none",), 3)
     every = product(CLASSES if task == "multiclass" else LABELS, IGNORED, averages, range(times))
     for place, (number, ignored, average, _) in enumerate(every):
         reading, kind = READINGS[place % 3], KINDS[place // 2 % len(KINDS)] if place % 2 else "mixed"

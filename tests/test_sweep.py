@@ -569,15 +569,9 @@ def test_control_c_in_the_middle_of_a_sweep(recorded: Recorded):
     assert (again["trainer.max_epochs"], again["test/f1"]) == ("1", kept["test/f1"])
 
 
-@pytest.mark.slow
-def test_several_processes_neither_hang_nor_count_twice():
-    """Either every cell is what one process would measure, or the command says that this cannot be done."""
-    running = process("--grid", "seed_everything=1,2", *SMALL, *CHEAP, "--trainer.devices=2", "--trainer.strategy=ddp")
-    code, out, err = ended_with(running)
-    if code == 2:
-        assert "--trainer.devices" in err.splitlines()[-1]
-        assert out == ""
-    else:
-        assert code == 0, err
-        assert out.count("results.csv") == 1, "one of them speaks"
-        assert [row["seed_everything"] for row in rows()] == ["1", "2"]
+@pytest.mark.parametrize("devices", [("--trainer.devices=2",), ("--trainer.devices", "2")], ids=["one", "two"])
+def test_several_processes_are_refused_before_any_starts(recorded: Recorded, capsys: Capture, devices: tuple[str, ...]):
+    err = told(capsys, "--grid", "seed_everything=1,2", *SMALL, *CHEAP, *devices, "--trainer.strategy=ddp")
+    assert "a sweep runs each cell in one process, got --trainer.devices: use `evalkit fit` for several." in err
+    assert recorded.ran == []
+    assert not Path("swept").exists()
