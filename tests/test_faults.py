@@ -292,12 +292,34 @@ def test_a_checkpoint_without_usable_counts_says_what_is_missing(threshold: floa
     if threshold == 0.5:
         del saved[COUNTED]
     torch.save(saved, tmp_path / "older.ckpt")
+    model, data = started(threshold=threshold)
+    trainer(max_epochs=1).fit(model, data)  # whose counts are not those of the checkpoint either
     after = Recording()
     why = "it was saved without" if threshold == 0.5 else r"thresholds=\[0.5\] in the checkpoint, \[0.3\] here"
     said = rf"train/… of epoch 1 leaves out its first 2 batches, of which the checkpoint has no counts: .*{why}"
     with pytest.warns(UserWarning, match=said):
-        trainer(after).fit(*started(threshold=threshold), ckpt_path=tmp_path / "older.ckpt")
+        trainer(after).fit(model, data, ckpt_path=tmp_path / "older.ckpt")
     assert [sum(after.epochs[epoch][0]) for epoch in (1, 2)] == [20, 40]
+
+
+def test_an_epoch_of_which_nothing_was_counted_reports_nothing(tmp_path: Path) -> None:
+    """Undefined values would end a training that stops early."""
+    interrupted(tmp_path, Stopping("on_validation_batch_start", 2), saving(tmp_path))
+    saved = torch.load(tmp_path / "last.ckpt", weights_only=True)
+    del saved[COUNTED]
+    torch.save(saved, tmp_path / "older.ckpt")
+    running = trainer(max_epochs=1)
+    with pytest.warns(UserWarning, match="leaves out its first 4 batches"):
+        running.fit(*started(), ckpt_path=tmp_path / "older.ckpt")
+    assert {name.partition("/")[0] for name in running.callback_metrics} == {"val"}
+
+
+def test_a_validation_that_has_ended_is_not_run_again(tmp_path: Path) -> None:
+    hook, times, saved, options = PLACES["saved after validation"]
+    before = interrupted(tmp_path, Stopping(hook, times), saving(tmp_path, **saved), **options)
+    after = Recording()
+    trainer(after, **options).fit(*started(), ckpt_path=tmp_path / "last.ckpt")
+    assert before.validations + after.validations == never_stopped(**options).validations
 
 
 # ---- loaders
@@ -370,6 +392,32 @@ def test_a_loader_goes_on_with_any_module(hook: str, times: int, shuffle: bool, 
     assert around == whole
     assert sorted(row for batch in whole[:4] for row in batch["only"]) == list(range(12))
     assert (whole[:4] != whole[4:]) == shuffle
+
+
+class Validating(Plain):
+    """May be interrupted in its second validation step."""
+
+    def __init__(self, stops: bool) -> None:
+        super().__init__()
+        self.stops, self.validated = stops, list[Any]()
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.validated.append(batch[0].int().tolist())
+        if self.stops and batch_idx == 1:
+            raise StoppedError
+
+
+def test_a_validation_begins_again_whoever_has_interrupted_it(tmp_path: Path) -> None:
+    """From a checkpoint of Lightning alone, which goes on with the first rows in the place of the last."""
+    data = loader(), loader(rows=6, size=2, shuffle=False)
+    options: dict[str, Any] = {"max_epochs": 1, "num_sanity_val_steps": 0}
+    stopped = trainer(saving(tmp_path), enable_checkpointing=True, **options)
+    with pytest.raises(StoppedError):
+        stopped.fit(Validating(True), *data)
+    module = Validating(False)
+    trainer(ExactResume(), **options).fit(module, *data, ckpt_path=tmp_path / "last.ckpt")
+    assert module.validated == [[0, 1], [2, 3], [4, 5]]
+    assert module.rows == []
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,9 @@ class Batches(Sampler[list[Any]]):
 def unknown(loader: Any) -> str | None:
     """Why it cannot be told which rows are repeats; None if it can."""
     if not isinstance(loader, DataLoader):
-        # This package's own loader has an order, and gives every row once unless that is shuffled for training.
+        # The TensorLoader of this package has an order, and gives every row once unless that is shuffled for training.
         shuffled = getattr(getattr(loader, "order", None), "shuffle", True)
-        return "it is not a torch DataLoader" if shuffled else None
+        return "it is not a torch DataLoader, nor a TensorLoader with its rows in order" if shuffled else None
     if isinstance(loader.dataset, IterableDataset):
         return "which row an iterable data set gives to which rank is its own affair"
     sampler = _sampler(loader)
