@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import multiprocessing
 import os
 import pickle
 import sys
@@ -72,7 +71,6 @@ EXPECTED = (
 
 def run(scenes: ranks.Scenes) -> ranks.Found:
     """Play every scene in every world; what each rank returned, by world and scene."""
-    multiprocessing.set_forkserver_preload(["exact_ranks"])
     with tempfile.TemporaryDirectory() as folder:
         context = torch.multiprocessing.start_processes(
             _process, args=(folder,), nprocs=max(WORLDS), join=False, start_method="forkserver"

@@ -500,7 +500,7 @@ def test_a_stand_in_is_not_copied() -> None:
 def test_it_is_configured_by_its_name_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["evalkit"])
     monkeypatch.setenv("JSONARGPARSE_DEPRECATION_WARNINGS", "off")  # of what Lightning calls there
-    name = f"{ExactDistributedEvaluation.__module__}.{ExactDistributedEvaluation.__name__}"
+    name = "lightning_evalkit.callbacks.ExactDistributedEvaluation"
     config = tmp_path / "config.yaml"
     config.write_text(f"trainer:\n  logger: false\n  accelerator: cpu\n  callbacks:\n    - class_path: {name}\n")
     cli = LightningCLI(BoringModel, run=False, args=["--config", str(config)], seed_everything_default=False)
