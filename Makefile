@@ -10,7 +10,7 @@ demo: $(VENV)/.demo
 	$(BIN)/evalkit reproduce
 
 test: $(VENV)/.dev lint types
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

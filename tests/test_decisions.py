@@ -530,7 +530,7 @@ def learnt() -> list[Any]:
 
 @pytest.mark.slow
 def test_two_ranks_learn_what_one_does(tmp_path: Path) -> None:
-    torch.multiprocessing.start_processes(in_two_processes, (str(tmp_path),), nprocs=2, start_method="spawn")
+    torch.multiprocessing.start_processes(in_two_processes, (str(tmp_path),), nprocs=2, start_method="forkserver")
     expected = learnt()
     for rank in range(2):
         found = torch.load(tmp_path / str(rank), weights_only=True)

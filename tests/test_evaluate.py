@@ -1024,7 +1024,7 @@ def test_two_processes_count_as_one(tmp_path: Path):
         Saving(tmp_path),
         max_epochs=1,
         devices=2,
-        strategy=DDPStrategy(start_method="spawn", process_group_backend="gloo", timeout=timedelta(seconds=60)),
+        strategy=DDPStrategy(start_method="forkserver", process_group_backend="gloo", timeout=timedelta(seconds=60)),
         enable_checkpointing=True,
         num_sanity_val_steps=1,
         logger=board(tmp_path),
