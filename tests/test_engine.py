@@ -17,6 +17,7 @@ import torch
 
 from lightning_evalkit.cli.training import launched
 from lightning_evalkit.data import ImbalancedDataModule
+from lightning_evalkit.modules.classifier import COUNTED
 
 pytestmark = [
     pytest.mark.slow,
@@ -114,6 +115,7 @@ def test_a_process_that_raises_ends_the_job_with_its_words(tmp_path: Path) -> No
     ]
     saved: dict[str, Any] = torch.load(tmp_path / "last.ckpt", weights_only=True)
     assert saved["global_step"] == 3, "what the others have learnt is kept"
+    assert COUNTED not in saved, "but no counts, of which those of one process are missing"
     assert not _alive(tmp_path)
 
 

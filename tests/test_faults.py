@@ -470,6 +470,14 @@ def test_a_loader_of_other_batches_begins_anew_and_says_so(other: TensorLoader, 
         assert len(list(other)) == len(other)
 
 
+def test_a_loader_of_more_processes_begins_anew_and_says_so() -> None:
+    read, other = loader(), loader()
+    next(iter(read))
+    other.load_state_dict({**read.state_dict(), "processes": 2})
+    with pytest.warns(UserWarning, match="saved within it with processes=2, now 1"):
+        assert len(list(other)) == 4
+
+
 @pytest.mark.filterwarnings("ignore:You're resuming from a checkpoint that ended before the epoch ended")
 def test_a_loader_that_cannot_go_on_is_named(tmp_path: Path) -> None:
     data = TensorDataset(torch.randn(40, 4), torch.arange(40) % 2)
