@@ -347,6 +347,9 @@ def test_other_tasks_explain_their_loss() -> None:
     many = MultilabelEvaluation("logits", CLASSES, curves=True)
     many.update(logits, target)
     assert many.explain("loss", "hamming_accuracy").code == "too-cautious"
+    surer = MultilabelEvaluation("logits", CLASSES, curves=True)
+    surer.update(logits * 30, target)
+    assert surer.explain("loss", "hamming_accuracy", before=many).code == "loss-rises-by-confidence"
     classes = MulticlassEvaluation("logits", CLASSES, curves=True)
     classes.update(*batch("classes"))
     finding = classes.explain("loss", "accuracy")

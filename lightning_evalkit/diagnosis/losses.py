@@ -50,7 +50,7 @@ def _verdict(now: Profile, before: Profile | None) -> tuple[str, str]:
         )
         risen = f"The loss has risen from {before.loss:.4g} to {now.loss:.4g} while accuracy {said}"
         if share > 0.5 and 1 - now.accuracy < 1.5 * (1 - before.accuracy):
-            return "loss-rises-by-confidence", f"{risen}: {share:.0%} of the rise is false confidence, not more errors."
+            return "loss-rises-by-confidence", f"{risen}: {share:.0%} of the rise is false confidence."
         return "loss-rises", f"{risen}: the model knows less than before."
     if now.calibration > LARGE * now.loss and not now.at_the_end:
         side = "sure" if now.temperature > 1 else "cautious"

@@ -74,10 +74,19 @@ class MultilabelEvaluation(Evaluation):
         """The names of the labels."""
         return self.label_names
 
-    def explain(self, first: str = "exact_match", second: str = "hamming_accuracy") -> Finding:
-        """Why two of the numbers are equal, or how far and why they are apart; also "loss" and "hamming_accuracy"."""
+    def explain(
+        self,
+        first: str = "exact_match",
+        second: str = "hamming_accuracy",
+        before: MultilabelEvaluation | None = None,
+    ) -> Finding:
+        """Why two of the numbers are equal, or how far and why they are apart.
+
+        Also "loss" and "hamming_accuracy" (with ``curves``), and with an evaluation of an epoch ``before`` what has
+        changed since.
+        """
         if asks_for_loss(first, second, "hamming_accuracy"):
-            return explained_by_scores(self)
+            return explained_by_scores(self, before)
         joined, counter = self.tally.compute(), self.tally.counter
         values = {name: float(self[name].reading.value(counter, joined, nan)) for name in (first, second)}
         complete = not counter.ledger(joined).ignored
