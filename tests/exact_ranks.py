@@ -39,7 +39,7 @@ from torchmetrics.wrappers import ClasswiseWrapper, MultioutputWrapper
 from lightning_evalkit import BinaryEvaluation
 from lightning_evalkit.callbacks import Evaluate, LossReport, ThresholdTuning
 from lightning_evalkit.callbacks.exact import ExactDistributedEvaluation
-from lightning_evalkit.callbacks.exact.standin import StandIn
+from lightning_evalkit.callbacks.standin import StandIn
 from lightning_evalkit.data import TensorLoader
 from lightning_evalkit.metrics import BinaryAUROC as OwnAUROC
 from lightning_evalkit.metrics import BinaryStatScores as OwnStatScores

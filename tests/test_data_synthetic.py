@@ -511,7 +511,7 @@ def rows(batches: Any) -> list[list[int]]:
 
 
 def on_rank(rank: int, world: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "_rank", lambda: (rank, world))
+    monkeypatch.setattr(loader, "rank_of_ranks", lambda: (rank, world))
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 7, 8, 9, 40])

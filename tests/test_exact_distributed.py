@@ -29,8 +29,8 @@ from lightning_evalkit import BinaryEvaluation
 from lightning_evalkit.callbacks.exact import ExactDistributedEvaluation
 from lightning_evalkit.callbacks.exact.loaders import is_repeat, without_repeat
 from lightning_evalkit.callbacks.exact.rows import has_rows
-from lightning_evalkit.callbacks.exact.standin import StandIn, StandIns
 from lightning_evalkit.callbacks.exact.uncounted import uncounted
+from lightning_evalkit.callbacks.standin import StandIn, StandIns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

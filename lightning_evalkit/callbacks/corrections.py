@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.trainer.states import RunningStage
 from torch import Tensor
 
+from lightning_evalkit.callbacks.visiting import Visiting
 from lightning_evalkit.errors import DeclarationError, InputError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Corrected:
             module.forward = self._instead
 
 
-class Correction(Callback):
+class Correction(Visiting):
     """Puts a module behind the logits of a LightningModule, in some stages.
 
     This package's classifiers have a place for it, in front of what is decided and behind what the loss is computed of.
@@ -65,7 +65,7 @@ class Correction(Callback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Take the place behind the logits."""
-        self._leave()
+        self.leave(trainer)
         self._applied = False
 
         def now(output: Any) -> Any:
@@ -104,20 +104,12 @@ class Correction(Callback):
             )
         return output
 
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+    def leave(self, trainer: Trainer) -> None:
         """Leave the module as it was."""
-        self._leave()
-        super().teardown(trainer, pl_module, stage)
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Leave the module as it was."""
-        self._leave()
-        super().on_exception(trainer, pl_module, exception)
-
-    def _leave(self) -> None:
         if self._remove is not None:
             self._remove()
             self._remove = None
+        super().leave(trainer)
 
     def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """A step that goes around the place of the logits would be evaluated uncorrected."""

@@ -14,10 +14,11 @@ from lightning_evalkit.callbacks.drawing import Drawing
 from lightning_evalkit.callbacks.failures import Failures
 from lightning_evalkit.callbacks.outputs import Outputs
 from lightning_evalkit.callbacks.reading import reported
-from lightning_evalkit.callbacks.staged import STAGES, Staged, ranks
+from lightning_evalkit.callbacks.staged import STAGES, Staged
 from lightning_evalkit.callbacks.tensorboard_report import TensorBoardReport
 from lightning_evalkit.errors import DeclarationError, InputError, nearest
 from lightning_evalkit.evaluation.base import Evaluation
+from lightning_evalkit.state.synchronise import rank_of_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -205,7 +206,7 @@ class Evaluate(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """What was counted, over all ranks; where one has failed, the others cannot be asked."""
-        return {} if self._interrupted and ranks()[1] > 1 else self.staged.saved()
+        return {} if self._interrupted and rank_of_ranks()[1] > 1 else self.staged.saved()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on with a training; a validation or test of a checkpoint counts anew, under any declaration."""

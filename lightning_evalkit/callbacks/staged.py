@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.state import checkpoint
+from lightning_evalkit.state.synchronise import rank_of_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import torch
     from torch import Tensor
 
     from lightning_evalkit.evaluation.base import Evaluation
@@ -103,12 +103,5 @@ class Staged(Mapping[str, "Evaluation"]):
             self._arrange(stage, max(place + 1, len(self._kept[stage])))
             tally = self._kept[stage][place].tally
             totals = checkpoint.taken(entries, f"{stage}.{place}.", tally.counter.task)
-            if ranks()[0] == 0:
+            if rank_of_ranks()[0] == 0:
                 tally.load_totals(totals)
-
-
-def ranks() -> tuple[int, int]:
-    """This process and the number of processes."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1

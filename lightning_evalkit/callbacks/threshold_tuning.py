@@ -12,6 +12,7 @@ from torchmetrics.utilities import rank_zero_warn
 from lightning_evalkit.callbacks.corrections import Correction
 from lightning_evalkit.callbacks.curves import kept_scores
 from lightning_evalkit.callbacks.panels import thresholds as threshold_panel
+from lightning_evalkit.callbacks.standin import StandIns
 from lightning_evalkit.callbacks.validated import Validated
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.evaluation import BinaryEvaluation, MultilabelEvaluation
@@ -67,7 +68,7 @@ class ThresholdTuning(Validated):
         self.threshold: float | list[float] | None = None
         self._applied: Any = None
         self._counted: dict[str, Evaluation] = {}  # in test, by what stands behind the names
-        self._unwrap: Callable[[], None] | None = None
+        self._stand_ins = StandIns()
 
     @property
     def learnt(self) -> bool:
@@ -181,13 +182,9 @@ class ThresholdTuning(Validated):
         """Put labels beside what the module predicts."""
         self.insist("apply a threshold in prediction")
         self._applied = self._behind_corrections(trainer)
-        step = pl_module.predict_step
-
-        def with_labels(*args: Any, **kwargs: Any) -> dict[str, Any]:
-            return self._with_labels(step(*args, **kwargs))
-
-        pl_module.predict_step = with_labels  # type: ignore[method-assign]
-        self._unwrap = lambda: pl_module.__dict__.pop("predict_step", None)
+        self._stand_ins.place(
+            pl_module, "predict_step", lambda step, *args, **kwargs: self._with_labels(step(*args, **kwargs))
+        )
 
     def _behind_corrections(self, trainer: Trainer) -> Any:
         """The threshold on what test and prediction see, where logits are corrected only there: temperatures."""
@@ -214,21 +211,11 @@ class ThresholdTuning(Validated):
         cut = (cut.logit() if self.predicts == "logits" else cut).to(scores.device, torch.float32)
         return (scores.float() > cut).long()
 
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+    def leave(self, trainer: Trainer) -> None:
         """Leave the module as it was."""
-        self._leave()
-        super().teardown(trainer, pl_module, stage)
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Leave the module as it was."""
-        self._leave()
-        super().on_exception(trainer, pl_module, exception)
-
-    def _leave(self) -> None:
-        if self._unwrap is not None:
-            self._unwrap()
-            self._unwrap = None
+        self._stand_ins.remove()
         self._applied = None
+        super().leave(trainer)
 
     # ---- checkpoints
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from lightning.pytorch.callbacks import Callback
 
 from lightning_evalkit.callbacks import logged
 from lightning_evalkit.callbacks.boards import other_boards, tensorboards
 from lightning_evalkit.callbacks.failures import Failures
 from lightning_evalkit.callbacks.outputs import Outputs
+from lightning_evalkit.callbacks.visiting import Visiting
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.sinks import figures
 
@@ -32,7 +32,7 @@ class Shown(NamedTuple):
     step: int
 
 
-class Validated(Callback):
+class Validated(Visiting):
     """Counts the logits of one validation dataloader in every epoch, and learns from them at its end."""
 
     def __init__(
@@ -136,17 +136,8 @@ class Validated(Callback):
         """Show panels and a text of this epoch at the end of the run, unless a later epoch has others."""
         self._shown = Shown(tag, panels, text, trainer.fit_loop.epoch_loop._batches_that_stepped)
 
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+    def leave(self, trainer: Trainer) -> None:
         """Draw the last epoch."""
-        self._draw(trainer)
-        super().teardown(trainer, pl_module, stage)
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Draw the last epoch."""
-        self._draw(trainer)
-        super().on_exception(trainer, pl_module, exception)
-
-    def _draw(self, trainer: Trainer) -> None:
         shown, self._shown = self._shown, None
         boards: list[Board] = [*tensorboards(trainer), *other_boards(trainer)]
         if shown is None or not boards or not trainer.is_global_zero:

@@ -9,6 +9,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_warn
 
 from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.state.synchronise import rank_of_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,7 @@ class Order:
 
     def mine(self) -> Tensor | None:
         """The rows of this rank, in order; None for all of them as they are."""
-        rank, ranks = _rank()
+        rank, ranks = rank_of_ranks()
         if not self.shuffle:
             return None if ranks == 1 else torch.arange(self.rows)[rank::ranks]
         generator = stream("order", self.seed, self.epoch)
@@ -66,7 +67,7 @@ class TensorLoader:
         self._given, self._resumed = 0, dict[str, int]()
 
     def __len__(self) -> int:
-        return -(-self.order.rows // (_rank()[1] * self.batch_size))
+        return -(-self.order.rows // (rank_of_ranks()[1] * self.batch_size))
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         rows = self.order.mine()
@@ -126,7 +127,7 @@ class TensorLoader:
             "batch_size": self.batch_size,
             "shuffle": int(order.shuffle),
             "seed": order.seed,
-            "processes": _rank()[1],
+            "processes": rank_of_ranks()[1],
         }
 
 
@@ -134,10 +135,3 @@ def stream(*name: int | str, device: torch.device | str = "cpu") -> torch.Genera
     """Random numbers of their own for every name; torch reads 32 bits of a seed, so names are mixed into that many."""
     mixed = sha256(repr(name).encode()).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(mixed[:4], "big"))
-
-
-def _rank() -> tuple[int, int]:
-    """This process and the number of processes."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1

@@ -9,6 +9,7 @@ from torchmetrics import Metric
 
 from lightning_evalkit.counts import real_dtype
 from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.state.synchronise import rank_of_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,7 @@ class Hardest(Metric):
         On several ranks they come in turns, as a distributed sampler or this package's loader gives them out.
         """
         if indices is None:
-            rank, ranks = _rank()
+            rank, ranks = rank_of_ranks()
             indices = (self.seen + torch.arange(len(losses), device=losses.device)) * ranks + rank
         self.seen = self.seen + len(losses)
         numbers = indices.reshape(-1, *[1] * (losses.ndim - 1)).expand(losses.shape)
@@ -100,9 +101,3 @@ class Hardest(Metric):
 
 def _chance(loss: float) -> float:
     return float(torch.tensor(-loss, dtype=torch.float64).exp())
-
-
-def _rank() -> tuple[int, int]:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1

@@ -38,6 +38,13 @@ def all_reduced(wire: Tensor, group: Any = None) -> list[Tensor]:
     return [total]
 
 
+def rank_of_ranks() -> tuple[int, int]:
+    """This process and the number of processes."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
+
+
 def _laid(totals: Totals) -> Tensor:
     integers, reals = totals.integers, totals.reals
     if reals is None:

@@ -12,7 +12,6 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loops.fetchers import _DataLoaderIterDataFetcher
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_warn
@@ -20,19 +19,21 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 from lightning_evalkit.callbacks.exact.gathering import gathered, keeps_lists
 from lightning_evalkit.callbacks.exact.loaders import is_repeat, unknown, without_repeat
 from lightning_evalkit.callbacks.exact.metrics import metrics
-from lightning_evalkit.callbacks.exact.standin import StandIns
 from lightning_evalkit.callbacks.exact.watch import Watch
+from lightning_evalkit.callbacks.standin import StandIns
+from lightning_evalkit.callbacks.visiting import Visiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lightning.pytorch import LightningModule, Trainer
+    from lightning.pytorch.callbacks import Callback
 
 ADVICE = r"Using `DistributedSampler` with the dataloaders\. During `trainer\.(validate|test)\(\)`"
 """How Lightning begins to recommend a single device, as rows would be repeated on several."""
 
 
-class ExactDistributedEvaluation(Callback):
+class ExactDistributedEvaluation(Visiting):
     """Validation and test on many ranks with the numbers of one process; nothing happens on one rank, or in training.
 
     Lightning repeats rows of a data set that ranks cannot share out evenly. This leaves the repeats out of evaluations
@@ -94,14 +95,6 @@ class ExactDistributedEvaluation(Callback):
         """Let go of the metrics."""
         self._watch.end()
 
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Let go of everything."""
-        self._restore()
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Let go of everything."""
-        self._restore()
-
     # ---- what they do
 
     def _process(self, trainer: Trainer, process: Callable[[object], object], loader: object) -> object:
@@ -145,7 +138,8 @@ class ExactDistributedEvaluation(Callback):
             return False
         return is_repeat(loaders[place], number)
 
-    def _restore(self) -> None:
+    def leave(self, trainer: Trainer) -> None:
+        """Let go of everything."""
         self._watch.end()
         self._watch.results = None
         self._stand_ins.remove()

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.callbacks.exact.rows import has_rows
-from lightning_evalkit.callbacks.exact.standin import StandIns
 from lightning_evalkit.callbacks.exact.uncounted import uncounted
+from lightning_evalkit.callbacks.standin import StandIns
 from lightning_evalkit.counts import real_dtype
 from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.evaluation.entry import Entry
