@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-
-MANY = 40
+MAX_LISTED = 40
 """More names than this are not listed."""
 
 
@@ -33,15 +33,37 @@ class MixedReadingWarning(UserWarning):
     """Scores of one epoch were guessed to be probabilities in some batches and logits in others."""
 
 
+@contextmanager
+def required(package: str) -> Iterator[None]:
+    """Import what only some parts of this package need, or say how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != package:
+            raise
+        raise ModuleNotFoundError(
+            f"this part of lightning_evalkit needs {package}, which is not installed: pip install {package}",
+            name=missing.name,
+        ) from missing
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Name the known words closest to a wrong one, for the last sentence of an error.
 
     >>> nearest("acuracy", ["accuracy", "recall"])
     "did you mean 'accuracy'?"
     """
-    known = sorted(known)
-    close = get_close_matches(name, known, n=3, cutoff=0.5)
-    if close:
-        return f"did you mean {' or '.join(map(repr, close))}?"
-    more = f" and {len(known) - MANY} more" if len(known) > MANY else ""
-    return f"known are {', '.join(known[:MANY])}{more}."
+    others = sorted({*known} - {name})  # the wrong word itself is no answer
+    close = get_close_matches(name, others, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else listed(others)
+
+
+def listed(known: Iterable[str]) -> str:
+    """Name what can be asked for, for the last sentence of an error.
+
+    >>> listed(["recall", "accuracy"])
+    'expected one of accuracy, recall.'
+    """
+    names = sorted(known)
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return f"expected one of {', '.join(names[:MAX_LISTED])}{more}." if names else "nothing else is known."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lightning_evalkit.errors import DeclarationError, nearest
+from lightning_evalkit.errors import DeclarationError, listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,11 +25,11 @@ class Registry(Generic[Entry]):
         self.kind = kind
         self._entries: dict[str, Entry] = {}
         self._synonyms: dict[str, str] = {}
-        self._beside: list[Registry[Any]] = []
+        self._beside: list[tuple[Registry[Any], str]] = []
 
-    def beside(self, other: Registry[Any]) -> None:
-        """Let errors offer the names of another table too."""
-        self._beside.append(other)
+    def beside(self, other: Registry[Any], why_not: str) -> None:
+        """Let errors about names of another table say why they are no names here."""
+        self._beside.append((other, why_not))
 
     def add(self, name: str, entry: Entry, also: tuple[str, ...] | list[str] = ()) -> None:
         """Add an entry; ``also`` are words that are not names here but lead to this one in an error."""
@@ -44,8 +44,16 @@ class Registry(Generic[Entry]):
         word = _word(name)
         if word in self._synonyms:
             raise DeclarationError(f"the {self.kind} {name!r} is called {self._synonyms[word]!r} here.")
-        known = [*self._entries, *(other for table in self._beside for other in table)]
-        raise DeclarationError(f"there is no {self.kind} {name!r}: {nearest(word, known)}")
+        if word in self._entries:
+            raise DeclarationError(f"the {self.kind} {name!r} is written {word!r} here.")
+        for table, why_not in self._beside:
+            if word in table:
+                raise DeclarationError(f"{name!r} is a {table.kind}, {why_not}; {listed(self._entries)}")
+        raise DeclarationError(f"there is no {self.kind} {name!r}: {nearest(word, self._entries)}")
+
+    def leads_to(self, name: str) -> bool:
+        """Whether a name is one here, or a word that is known to mean one."""
+        return name in self._entries or _word(name) in {*self._entries, *self._synonyms}
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries

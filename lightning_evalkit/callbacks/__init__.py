@@ -1,19 +1,25 @@
-"""Callbacks of the Lightning trainer."""
+"""Callbacks of the Lightning trainer: one public file each, and ``parts`` that they share.
 
-from lightning_evalkit.callbacks.evaluate import Evaluate
-from lightning_evalkit.callbacks.exact import ExactDistributedEvaluation
-from lightning_evalkit.callbacks.loss_report import LossReport
-from lightning_evalkit.callbacks.prior_correction import PriorCorrection
-from lightning_evalkit.callbacks.temperature_scaling import TemperatureScaling
-from lightning_evalkit.callbacks.tensorboard_report import TensorBoardReport
-from lightning_evalkit.callbacks.threshold_tuning import ThresholdTuning
+How to write one:
 
-__all__ = [
-    "Evaluate",
-    "ExactDistributedEvaluation",
-    "LossReport",
-    "PriorCorrection",
-    "TemperatureScaling",
-    "TensorBoardReport",
-    "ThresholdTuning",
-]
+1. Derive from ``trainer.Callback``; from ``RestoringCallback`` if you change anything, and put it back in ``leave``,
+   which also runs after an exception. Ask ``trainer`` for Lightning's insides: it knows both names of the package.
+2. Every rank reads. Computing an evaluation joins the ranks, so all of them have to ask the same, in the same order,
+   also a rank without data; only the first draws and writes (``trainer.is_global_zero``).
+3. Order of hooks: a callback's hook runs before the module's hook of the same name, and Lightning logs the scalars of
+   an epoch after both. The step of these scalars is ``steps_done(trainer)``, less one in training.
+4. The sanity check runs the validation hooks: count in it, to find faults early, but log and draw nothing.
+5. Names: log through ``parts.epoch_log``, which refuses names that something else has logged in this epoch.
+6. What is only shown never ends a run: draw inside ``SoftFailures.going_on``.
+7. State in a checkpoint is plain numbers, text and tensors (``weights_only=True``); several instances need their own
+   ``state_key``. Refuse the state of another declaration with a sentence.
+"""
+
+from lightning_evalkit.callbacks.evaluate import Evaluate as Evaluate
+from lightning_evalkit.callbacks.exact_distributed import ExactDistributedEvaluation as ExactDistributedEvaluation
+from lightning_evalkit.callbacks.exact_resume import ExactResume as ExactResume
+from lightning_evalkit.callbacks.loss_report import LossReport as LossReport
+from lightning_evalkit.callbacks.prior_correction import PriorCorrection as PriorCorrection
+from lightning_evalkit.callbacks.temperature_scaling import TemperatureScaling as TemperatureScaling
+from lightning_evalkit.callbacks.tensorboard_report import TensorBoardReport as TensorBoardReport
+from lightning_evalkit.callbacks.threshold_tuning import ThresholdTuning as ThresholdTuning

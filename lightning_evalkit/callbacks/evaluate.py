@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.trainer.states import TrainerFn
 from torchmetrics.utilities import rank_zero_warn
 
-from lightning_evalkit.callbacks import logged
-from lightning_evalkit.callbacks.boards import other_boards, tensorboards
-from lightning_evalkit.callbacks.drawing import Drawing
-from lightning_evalkit.callbacks.failures import Failures
-from lightning_evalkit.callbacks.outputs import Outputs
-from lightning_evalkit.callbacks.reading import reported
-from lightning_evalkit.callbacks.staged import STAGES, Staged
+from lightning_evalkit.callbacks.parts import epoch_log
+from lightning_evalkit.callbacks.parts.step_outputs import StepOutputs
 from lightning_evalkit.callbacks.tensorboard_report import TensorBoardReport
 from lightning_evalkit.errors import DeclarationError, InputError, nearest
 from lightning_evalkit.evaluation.base import Evaluation
-from lightning_evalkit.state.synchronise import rank_of_ranks
+from lightning_evalkit.evaluation.stages import STAGES, StageEvaluations
+from lightning_evalkit.ranks import rank_and_world_size
+from lightning_evalkit.reports.drawing import Drawing
+from lightning_evalkit.reports.loggers import other_boards, tensorboards
+from lightning_evalkit.reports.snapshot import reported
+from lightning_evalkit.reports.soft_failures import SoftFailures
+from lightning_evalkit.trainer import Callback, TrainerFn, callbacks_of, evaluation_loaders, reads_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lightning.pytorch import LightningModule, Trainer
+    from lightning_evalkit.reports.loggers import Board
+    from lightning_evalkit.trainer import LightningModule, Trainer
 
-    from lightning_evalkit.callbacks.boards import Board
-
+KEYS = (None, "target", "sample_weight")
+"""Of predictions, target and weights, where none are given."""
 Stage = Literal["train", "val", "test"]
 
 
@@ -35,7 +35,8 @@ class Evaluate(Callback):
 
     A step returns a dict with its predictions under "logits", "probabilities" or "preds", as ``inputs`` of the
     evaluation declares them, with "target", and for weighted evaluations with "sample_weight"; other keys are given by
-    ``preds_key``, ``target_key`` and ``weight_key``. Or ``take`` is a function of what the step returned and its batch
+    ``preds_key``, ``target_key`` and ``weight_key`` (weights that come beside an unweighted evaluation are refused,
+    unless ``weight_key=None`` leaves them out). Or ``take`` is a function of what the step returned and its batch
     that gives (preds, target) or (preds, target, sample_weight), or None for a batch that is not counted.
 
     Each of the ``stages``, and each dataloader in it, has an evaluation of its own: ``evaluate.evaluation("val")`` is
@@ -57,7 +58,7 @@ class Evaluate(Callback):
         stages: Sequence[Stage] = ("val", "test"),
         preds_key: str | None = None,
         target_key: str = "target",
-        weight_key: str = "sample_weight",
+        weight_key: str | None = "sample_weight",
         take: Callable[[Any, Any], Any] | None = None,
         prog_bar: Sequence[str] = (),
         figures: bool = True,
@@ -65,18 +66,18 @@ class Evaluate(Callback):
     ) -> None:
         _check(evaluation, stages, prog_bar)
         task = evaluation.tally.counter.task
-        if take is not None and (preds_key, target_key, weight_key) != (None, "target", "sample_weight"):
+        if take is not None and (preds_key, target_key, weight_key or "sample_weight") != KEYS:
             raise DeclarationError("expected take, a function, or keys of what the step returns; got both.")
-        self._outputs = Outputs(task.inputs, task.weighted, preds_key, target_key, weight_key, take)
-        self.staged = Staged(evaluation, [stage for stage in STAGES if stage in stages])
+        self._outputs = StepOutputs(task.inputs, task.weighted, preds_key, target_key, weight_key, take)
+        self.stages = StageEvaluations(evaluation, [stage for stage in STAGES if stage in stages])
         self._key = {"prefix": evaluation.prefix, "postfix": evaluation.postfix, "stages": sorted(stages)}
         self._prog_bar, self._figures = tuple(prog_bar), figures
-        self._drawing = Drawing(Failures(type(self).__name__), every_n_epochs, explanations=False)
+        self._drawing = Drawing(SoftFailures(type(self).__name__), every_n_epochs, explanations=False)
         self._resuming, self._interrupted = True, False
 
     def evaluation(self, stage: Stage = "val", dataloader_idx: int = 0) -> Evaluation:
         """The evaluation of a stage: what its last epoch counted."""
-        return self.staged.at(stage, dataloader_idx)
+        return self.stages.at(stage, dataloader_idx)
 
     # ---- epochs: the hooks of a callback run before the module's own, and before those that monitor
 
@@ -85,31 +86,31 @@ class Evaluate(Callback):
         self._resuming, self._interrupted = stage == TrainerFn.FITTING, False
         self._drawing.forget()
         if self._resuming:
-            self.staged.reset("train")  # as a run that goes on within an epoch does not start that
+            self.stages.reset("train")  # as a run that goes on within an epoch does not start that
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Go on from a checkpoint within an epoch, which then does not start."""
-        self.staged.move("train", pl_module.device)
+        self.stages.move("train", pl_module.device)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the last epoch."""
-        self.staged.begin("train", 1, pl_module.device)
+        self.stages.begin("train", 1, pl_module.device)
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the last epoch."""
-        self.staged.begin("val", _loaders(trainer), pl_module.device)
+        self.stages.begin("val", _loaders(trainer), pl_module.device)
 
     def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the last epoch."""
-        self.staged.begin("test", _loaders(trainer), pl_module.device)
+        self.stages.begin("test", _loaders(trainer), pl_module.device)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         """Forget the last epoch: after a checkpoint of its last batch, Lightning does not start the next."""
-        batches = trainer.fit_loop.epoch_loop.batch_idx
-        if batches == 0:
-            self.staged.reset("train")
+        before = trainer.fit_loop.epoch_loop.batch_idx
+        if before == 0:
+            self.stages.reset("train")
         elif self._resuming and trainer.is_global_zero:
-            self._look_for_counts(trainer.current_epoch, batches)
+            self._look_for_counts(trainer.current_epoch, before)
         self._resuming = False
 
     def on_train_batch_end(
@@ -163,37 +164,36 @@ class Evaluate(Callback):
         """Draw what there is, and say what Lightning could not know."""
         self._interrupted = True
         self._drawing.finish(self._boards(trainer))
-        names = [name for each in self.staged.values() for name in reported(each).values()]
-        logged.explain_refusal(exception, names)
+        names = [name for each in self.stages.values() for name in reported(each).values()]
+        epoch_log.explain_refusal(exception, names)
 
     # ---- counting and logging
 
     def _count(self, module: LightningModule, stage: Stage, outputs: Any, batch: Any, place: int) -> None:
-        if not self.staged.of(stage):
+        if not self.stages.of(stage):
             return
         step = {"train": "training_step", "val": "validation_step", "test": "test_step"}[stage]
         found = self._outputs.of(outputs, batch, f"{step} of {type(module).__name__}")
         if found is not None:
-            evaluation = self.staged.at(stage, place)
+            evaluation = self.stages.at(stage, place)
             evaluation.update(*(tensor.to(evaluation.tally.device) for tensor in found))
 
     def _end(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
         """Every rank asks the same, also one that had no data: joining them is a collective."""
-        names = {tag: name for each in self.staged.of(stage) for name, tag in reported(each).items()}
-        logged.refuse_taken(trainer, names)
+        names = {tag: name for each in self.stages.of(stage) for name, tag in reported(each).items()}
+        epoch_log.refuse_taken(trainer, names)
         if trainer.sanity_checking:
-            self.staged.reset(stage)
+            self.stages.reset(stage)
             return
-        values = {tag: value for each in self.staged.of(stage) for tag, value in each.compute().items()}
-        logged.log(module, values, [tag for tag, name in names.items() if name in self._prog_bar])
+        values = {tag: value for each in self.stages.of(stage) for tag, value in each.compute().items()}
+        epoch_log.log(module, values, [tag for tag, name in names.items() if name in self._prog_bar])
         boards = self._boards(trainer)
-        for each in self.staged.of(stage) if boards else ():
+        for each in self.stages.of(stage) if boards else ():
             self._drawing.show(trainer, boards, stage, each)
 
     def _boards(self, trainer: Trainer) -> list[Board]:
         """Every logger that shows images, but no TensorBoard that has its own report."""
-        callbacks = trainer.callbacks  # type: ignore[attr-defined]  # which another part of the trainer sets
-        reports = any(isinstance(each, TensorBoardReport) for each in callbacks)
+        reports = any(isinstance(each, TensorBoardReport) for each in callbacks_of(trainer))
         own: list[Board] = [] if reports else [*tensorboards(trainer)]
         return [*own, *other_boards(trainer)] if self._figures else []
 
@@ -206,19 +206,19 @@ class Evaluate(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """What was counted, over all ranks; where one has failed, the others cannot be asked."""
-        return {} if self._interrupted and rank_of_ranks()[1] > 1 else self.staged.saved()
+        return {} if self._interrupted and rank_and_world_size()[1] > 1 else self.stages.saved()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on with a training; a validation or test of a checkpoint counts anew, under any declaration."""
         if not self._resuming:
             return
         try:
-            self.staged.load(state_dict)
+            self.stages.load(state_dict)
         except InputError as refused:
             raise InputError(f"{refused} With another prefix, {type(self).__name__} begins anew.") from refused
 
     def _look_for_counts(self, epoch: int, batches: int) -> None:
-        if any(not each.tally.update_called for each in self.staged.of("train")):
+        if any(not each.tally.update_called for each in self.stages.of("train")):
             rank_zero_warn(
                 f"{type(self).__name__} counts only what remains of epoch {epoch}: the checkpoint was saved within it, "
                 f"after {batches} batches, and without their counts.",
@@ -244,5 +244,4 @@ def _check(evaluation: Evaluation, stages: Sequence[str], prog_bar: Sequence[str
 
 def _loaders(trainer: Trainer) -> int:
     """How many a step can tell apart: those that are combined give one batch together."""
-    loop = trainer._evaluation_loop
-    return loop.num_dataloaders if loop._is_sequential else 1
+    return len(evaluation_loaders(trainer)) if reads_in_turn(trainer) else 1

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from math import inf
 from typing import TYPE_CHECKING, Any
 
+from lightning_evalkit.callbacks.parts.fitted_on_validation import FittedOnValidation
+from lightning_evalkit.callbacks.parts.step_outputs import of_logits
+from lightning_evalkit.callbacks.parts.weighing import weight_of
 from lightning_evalkit.callbacks.temperature_scaling import over_temperatures
-from lightning_evalkit.callbacks.validated import Validated
 from lightning_evalkit.diagnosis import explain_loss
 from lightning_evalkit.metrics.loss_profile import LossProfile
 from lightning_evalkit.sinks.figures import Line, Panel
@@ -14,20 +17,21 @@ from lightning_evalkit.sinks.figures import Line, Panel
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lightning.pytorch import LightningModule, Trainer
     from torch import Tensor
 
     from lightning_evalkit.statistics.profile import Profile
+    from lightning_evalkit.trainer import LightningModule, Trainer
 
 LOGGED = ("loss_of_worst", "loss_of_wrong", "refinement", "calibration", "temperature")
 
 
-class LossReport(Validated):
+class LossReport(FittedOnValidation):
     """Profiles the log loss of every validation epoch: logged as ``val/loss/…``, explained and drawn.
 
     ``val/loss/refinement`` is the loss at the best temperature, ``val/loss/calibration`` the rest: where the second
     rises and the first does not, the network does not know less, it has become too sure of itself. Texts and figures
-    say which samples carry the loss, how sure the network was of them, and what a temperature would do.
+    say which samples carry the loss, how sure the network was of them, and what a temperature would do. Weights are
+    used as ``TemperatureScaling`` uses them.
 
     >>> report = LossReport(num_classes=10, worst=0.01, hardest=20)
     >>> report.profile.worst
@@ -43,15 +47,20 @@ class LossReport(Validated):
         hardest: int = 10,
         preds_key: str | None = None,
         target_key: str = "target",
+        weight_key: str = "sample_weight",
         take: Callable[[Any, Any], Any] | None = None,
         dataloader_idx: int = 0,
+        weighted: bool | None = None,
     ) -> None:
-        super().__init__("logits", preds_key, target_key, take, dataloader_idx)
+        super().__init__(
+            of_logits(weighted, preds_key, target_key, weight_key, take, type(self).__name__), weighted, dataloader_idx
+        )
         self.profile = LossProfile(
             num_classes,
             num_labels,
             worst=worst,
             hardest=hardest,
+            weighted=True,
             class_names=None if class_names is None else [*class_names],
         )
         self.epochs: list[Profile] = []
@@ -70,20 +79,28 @@ class LossReport(Validated):
         """Forget the last epoch."""
         self.profile.to(module.device).reset()
 
-    def count(self, preds: Tensor, target: Tensor) -> None:
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Count a batch."""
-        self.profile.update(preds, target)
+        self.profile.update(preds, target, sample_weight=weight_of(target, sample_weight))
 
     def learn(self, trainer: Trainer, module: LightningModule) -> dict[str, float]:
         """Explain and draw."""
         found, hardest = self.profile.profile(), self.profile.hardest()
         self.epochs.append(found)
         best = min(self.epochs, key=lambda epoch: epoch.loss)
-        finding = explain_loss(found, hardest, self.profile.names, None if best is found else best)
+        before = None if best is found else best
+        finding = explain_loss(found, hardest, self.profile.names, before, self._accuracy)
         shown = [over_epochs(self.epochs), by_rank(found), over_temperatures(self.profile, found)]
         self.show(trainer, "val/loss_profile", shown, finding.markdown())
         values = self.profile.compute()
         return {f"val/loss/{name}": float(values[name]) for name in LOGGED}
+
+    @property
+    def _accuracy(self) -> str:
+        """What the profile's accuracy is: an evaluation may decide at another threshold."""
+        if self.profile.counter.is_multiclass:
+            return "accuracy"
+        return "hamming_accuracy at 0.5" if self.profile.counter.labels else "accuracy at 0.5"
 
 
 def over_epochs(epochs: Sequence[Profile]) -> Panel:
@@ -100,7 +117,7 @@ def over_epochs(epochs: Sequence[Profile]) -> Panel:
 
 def by_rank(profile: Profile) -> Panel:
     """Which part of the loss so many of the worst samples carry, and which part of the errors they are."""
-    parts = {"share of the loss": profile.carried, "share of the wrong predictions": profile.wrong}
+    parts = {"share of the loss": _beside_infinite(profile), "share of the wrong predictions": profile.wrong}
     ranks = _from_top(profile.histogram)
     lines = [
         Line(ranks[1:], _from_top(part)[1:], label, number=number) for number, (label, part) in enumerate(parts.items())
@@ -108,6 +125,11 @@ def by_rank(profile: Profile) -> Panel:
     said = f"the worst {profile.worst:.3g} carry {profile.of_worst:.1%}"
     lines.append(Line((profile.worst,), (profile.of_worst,), said, "mark", 0))
     return Panel("Who carries the loss", "share of the samples, the worst first", "share", lines, scale="log")
+
+
+def _beside_infinite(profile: Profile) -> Sequence[float]:
+    """The losses of each bin; infinite ones carry everything, and they are in the last."""
+    return profile.carried if profile.loss < inf else [*[0.0] * (len(profile.carried) - 1), 1.0]
 
 
 def _from_top(parts: Sequence[float]) -> list[float]:

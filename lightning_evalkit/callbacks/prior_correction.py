@@ -5,27 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning.pytorch.trainer.states import RunningStage
 
-from lightning_evalkit import calibration
-from lightning_evalkit.callbacks.boards import other_boards, tensorboards
-from lightning_evalkit.callbacks.corrections import Correction, has_a_place
-from lightning_evalkit.callbacks.failures import Failures
+from lightning_evalkit import rescaling
+from lightning_evalkit.callbacks.parts.correction import Correction, has_a_place
 from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.reports.loggers import other_boards, tensorboards
+from lightning_evalkit.reports.soft_failures import SoftFailures
 from lightning_evalkit.sinks import figures
+from lightning_evalkit.trainer import RunningStage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lightning.pytorch import LightningModule, Trainer
-
-    from lightning_evalkit.callbacks.boards import Board
+    from lightning_evalkit.reports.loggers import Board
+    from lightning_evalkit.trainer import LightningModule, Trainer
 
 
 class PriorCorrection(Correction):
     """Undoes what weights or re-sampling did to the logits, in validation, test and prediction.
 
-    Arguments as of ``lightning_evalkit.calibration.PriorCorrection``: ``pos_weight`` or ``class_weights`` of the loss,
+    Arguments as of ``lightning_evalkit.rescaling.PriorCorrection``: ``pos_weight`` or ``class_weights`` of the loss,
     and the shares of positives (or of all classes) ``trained_at`` and ``deployed_at``. Training is not touched.
 
     >>> callback = PriorCorrection(trained_at=0.5, deployed_at=0.01)
@@ -33,7 +32,7 @@ class PriorCorrection(Correction):
     4.5951
     """
 
-    correction: calibration.PriorCorrection
+    correction: rescaling.PriorCorrection
     corrected = frozenset({RunningStage.VALIDATING, RunningStage.TESTING, RunningStage.PREDICTING})
 
     def __init__(
@@ -45,8 +44,8 @@ class PriorCorrection(Correction):
         submodule: str | None = None,
     ) -> None:
         super().__init__(submodule)
-        self.correction = calibration.PriorCorrection(pos_weight, class_weights, trained_at, deployed_at)
-        self._failures = Failures(type(self).__name__)
+        self.correction = rescaling.PriorCorrection(pos_weight, class_weights, trained_at, deployed_at)
+        self._failures = SoftFailures(type(self).__name__)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Take the place behind the logits."""

@@ -4,34 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lightning.pytorch.trainer.states import RunningStage
-
-from lightning_evalkit import calibration
-from lightning_evalkit.callbacks.corrections import Correction
-from lightning_evalkit.callbacks.validated import Validated
-from lightning_evalkit.counts.kept import KeptLogits
+from lightning_evalkit import rescaling
+from lightning_evalkit.callbacks.parts.correction import Correction
+from lightning_evalkit.callbacks.parts.fitted_on_validation import FittedOnValidation
+from lightning_evalkit.callbacks.parts.step_outputs import of_logits
+from lightning_evalkit.callbacks.parts.weighing import weight_of
+from lightning_evalkit.counts.stored_logits import StoredLogits
 from lightning_evalkit.counts.temperatures import SHARPNESS
+from lightning_evalkit.diagnosis import Table
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.metrics.loss_profile import LossProfile
 from lightning_evalkit.sinks.figures import Line, Panel
 from lightning_evalkit.state import Tally
+from lightning_evalkit.trainer import RunningStage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lightning.pytorch import LightningModule, Trainer
     from torch import Tensor
 
     from lightning_evalkit.statistics.profile import Profile
+    from lightning_evalkit.trainer import LightningModule, Trainer
 
 
-class TemperatureScaling(Correction, Validated):
+class TemperatureScaling(Correction, FittedOnValidation):
     """Divides logits by the temperature at which their log loss in validation is least, in test and prediction.
 
     For binary problems, for ``num_classes`` or ``num_labels``; with ``vector`` each logit is scaled and shifted by
     itself instead, for which all validation logits are kept. Validation steps return a dict with "logits" and
     "target" (or ``preds_key``, ``target_key``, or ``take`` gives both from what the step returned and its batch); what
-    is scaled is described at ``Correction``. Logged are ``val/temperature``, and the log loss as it is and scaled, as
+    is scaled is described at ``Correction``. With ``weighted`` the steps also return "sample_weight" (or
+    ``weight_key``, or ``take`` gives it as a third): whole weights equal repetition, 0 equals removal. Beside this
+    package's modules that is as the module declares it; elsewhere weights that were not declared are refused, unless
+    ``weighted=False`` leaves them out. Logged are ``val/temperature``, and the log loss as it is and scaled, as
     ``val/log_loss@raw`` and ``val/log_loss@scaled``.
 
     >>> callback = TemperatureScaling(num_classes=10)
@@ -39,7 +44,7 @@ class TemperatureScaling(Correction, Validated):
     1.0
     """
 
-    correction: calibration.TemperatureScaling | calibration.VectorScaling
+    correction: rescaling.TemperatureScaling | rescaling.VectorScaling
     corrected = frozenset({RunningStage.TESTING, RunningStage.PREDICTING})
 
     def __init__(
@@ -50,15 +55,18 @@ class TemperatureScaling(Correction, Validated):
         submodule: str | None = None,
         preds_key: str | None = None,
         target_key: str = "target",
+        weight_key: str = "sample_weight",
         take: Callable[[Any, Any], Any] | None = None,
         dataloader_idx: int = 0,
+        weighted: bool | None = None,
     ) -> None:
         Correction.__init__(self, submodule)
-        Validated.__init__(self, "logits", preds_key, target_key, take, dataloader_idx)
-        scaling = calibration.VectorScaling if vector else calibration.TemperatureScaling
+        outputs = of_logits(weighted, preds_key, target_key, weight_key, take, type(self).__name__)
+        FittedOnValidation.__init__(self, outputs, weighted, dataloader_idx)
+        scaling = rescaling.VectorScaling if vector else rescaling.TemperatureScaling
         self.correction = scaling(num_classes, num_labels)
-        self.profile = LossProfile(num_classes, num_labels)
-        self._kept = Tally(KeptLogits(self.profile.counter.task), compute_with_cache=False) if vector else None
+        self.profile = LossProfile(num_classes, num_labels, weighted=True)
+        self._kept = Tally(StoredLogits(self.profile.counter.task), compute_with_cache=False) if vector else None
         self._fitted = False
 
     @property
@@ -76,19 +84,20 @@ class TemperatureScaling(Correction, Validated):
             if metric is not None:
                 metric.to(module.device).reset()
 
-    def count(self, preds: Tensor, target: Tensor) -> None:
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Count a batch."""
         if not preds.is_floating_point():
             raise InputError(f"expected logits, got {preds.dtype}: labels have no confidence that could be scaled.")
-        self.profile.update(preds, target)
+        weight = weight_of(target, sample_weight)
+        self.profile.update(preds, target, sample_weight=weight)
         if self._kept is not None:
-            self._kept.update(preds, target)
+            self._kept.update(preds, target, weight)
 
     def learn(self, trainer: Trainer, module: LightningModule) -> dict[str, float]:
         """Fit and draw."""
         found = self.profile.profile()
         values = {"val/log_loss@raw": found.loss}
-        if isinstance(self.correction, calibration.TemperatureScaling):
+        if isinstance(self.correction, rescaling.TemperatureScaling):
             self.correction.to(module.device).adopt(found)
             values |= {"val/temperature": found.temperature, "val/log_loss@scaled": found.refinement}
         else:
@@ -97,22 +106,23 @@ class TemperatureScaling(Correction, Validated):
         self.show(trainer, "val/temperature", [over_temperatures(self.profile, found)], self._described(values))
         return values
 
-    def _fit_vector(self, scaling: calibration.VectorScaling) -> float:
+    def _fit_vector(self, scaling: rescaling.VectorScaling) -> float:
         """Every rank fits to the logits of all, and so to the same."""
         assert self._kept is not None  # for this kind
         counter = self._kept.counter
-        assert isinstance(counter, KeptLogits)
-        logits, target = counter.rows(self._kept.compute())
-        after = LossProfile(scaling.num_classes, scaling.num_labels, sync_on_compute=False).to(logits.device)
-        after.update(scaling.to(logits.device).fit(logits, target)(logits), target)
+        assert isinstance(counter, StoredLogits)
+        logits, target, weight = counter.rows(self._kept.compute())
+        scaled = scaling.to(logits.device).fit(logits, target, weight)(logits)
+        after = LossProfile(scaling.num_classes, scaling.num_labels, weighted=True, sync_on_compute=False)
+        after.to(logits.device).update(scaled, target, sample_weight=weight)
         return after.profile().loss
 
     def _described(self, values: dict[str, float]) -> str:
-        lines = [f"| {name} | {value:.6g} |" for name, value in values.items()]
-        if isinstance(self.correction, calibration.VectorScaling):
+        rows = [(name, f"{value:.6g}") for name, value in values.items()]
+        if isinstance(self.correction, rescaling.VectorScaling):
             for name in ("scale", "shift"):
-                lines.append(f"| {name} | {', '.join(f'{x:.4g}' for x in getattr(self.correction, name).tolist())} |")
-        return "\n".join(("| fitted on validation | |", "|---|---:|", *lines))
+                rows.append((name, ", ".join(f"{x:.4g}" for x in getattr(self.correction, name).tolist())))
+        return Table(("fitted on validation", ""), tuple(rows)).markdown()
 
     # ---- applying
 
@@ -149,7 +159,7 @@ class TemperatureScaling(Correction, Validated):
 
 def over_temperatures(profile: LossProfile, found: Profile) -> Panel:
     """The mean log loss over the temperature, with what it is at 1 and where it is least."""
-    losses = (profile.counter.sums(profile.joined).sharpened.losses / found.samples).tolist()
+    losses = (profile.counter.sums(profile.global_totals).sharpened.losses / found.samples).tolist()
     near = [place for place, loss in enumerate(losses) if loss <= 3 * found.loss]  # others would flatten the rest
     lines = [
         Line([1 / SHARPNESS[place] for place in near], [losses[place] for place in near], "log loss", number=0),

@@ -6,19 +6,17 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.trainer.states import TrainerFn
-
-from lightning_evalkit.callbacks.boards import tensorboards
-from lightning_evalkit.callbacks.drawing import Drawing
-from lightning_evalkit.callbacks.failures import Failures
-from lightning_evalkit.callbacks.observed import Observed, evaluations
-from lightning_evalkit.callbacks.reading import headlines
-from lightning_evalkit.callbacks.staged import STAGES
+from lightning_evalkit.callbacks.parts.changed_evaluations import ChangedEvaluations, evaluations
+from lightning_evalkit.evaluation.stages import STAGES
+from lightning_evalkit.reports.drawing import Drawing
+from lightning_evalkit.reports.loggers import tensorboards
+from lightning_evalkit.reports.snapshot import headlines
+from lightning_evalkit.reports.soft_failures import SoftFailures
 from lightning_evalkit.sinks import tensorboard
+from lightning_evalkit.trainer import Callback, TrainerFn, logs_hyperparameters, without_default_metric
 
 if TYPE_CHECKING:
-    from lightning.pytorch import LightningModule, Trainer
+    from lightning_evalkit.trainer import LightningModule, Trainer
 
 CATEGORY = "accuracy and F1"
 ADD_LOGGER = (
@@ -40,13 +38,13 @@ class TensorBoardReport(Callback):
     def __init__(
         self, every_n_epochs: int = 1, figures: bool = True, explanations: bool = True, curves: bool = True
     ) -> None:
-        self._failures = Failures(type(self).__name__)
+        self._failures = SoftFailures(type(self).__name__)
         self._drawing = Drawing(self._failures, every_n_epochs, figures, explanations, curves)
         self._ended: dict[str, bool] = {}  # whether the run is over, by the folder of its hyperparameters
         self._forget()
 
     def _forget(self) -> None:
-        self._observed = Observed()
+        self._observed = ChangedEvaluations()
         self._drawing.forget()
         self._headlines: dict[str, list[str]] = {}  # names by stage
         self._charts: dict[str, list[str]] = {}  # of these, the tags that were logged
@@ -63,7 +61,7 @@ class TensorBoardReport(Callback):
             kinds = ", ".join(type(logger).__name__ for logger in trainer.loggers) or "none"
             self._failures.warn("draw anything", f"expected a TensorBoardLogger, got {kinds}: {ADD_LOGGER}")
         for board in boards:
-            board.logger._default_hp_metric = False
+            without_default_metric(board.logger)
             if trainer.is_global_zero and stage != TrainerFn.PREDICTING and board.logger.log_dir not in self._ended:
                 with self._failures.going_on("write the hyperparameters"):
                     tensorboard.start_session(board.writer, _hyperparameters(trainer, pl_module))
@@ -187,7 +185,7 @@ def _hyperparameters(trainer: Trainer, module: LightningModule) -> dict[str, Any
     """Those of the module, and those of the data by names of their own, which Lightning would want to be equal."""
     data = getattr(trainer, "datamodule", None)
     found: dict[str, Any] = {"model": type(module).__name__}
-    if module._log_hyperparams:
+    if logs_hyperparameters(module):
         found |= _own(module.hparams_initial)
     if data is not None:
         found["data"] = type(data).__name__

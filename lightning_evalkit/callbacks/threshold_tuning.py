@@ -4,35 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from lightning.pytorch.trainer.states import RunningStage
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
-from lightning_evalkit.callbacks.corrections import Correction
-from lightning_evalkit.callbacks.curves import kept_scores
-from lightning_evalkit.callbacks.panels import thresholds as threshold_panel
-from lightning_evalkit.callbacks.standin import StandIns
-from lightning_evalkit.callbacks.validated import Validated
+from lightning_evalkit.callbacks.parts.correction import Correction, LogitWatch
+from lightning_evalkit.callbacks.parts.decisions import Decisions
+from lightning_evalkit.callbacks.parts.fitted_on_validation import FittedOnValidation
+from lightning_evalkit.callbacks.parts.method_patch import MethodPatches
+from lightning_evalkit.callbacks.parts.step_outputs import StepOutputs
+from lightning_evalkit.callbacks.parts.weighing import is_weighted
+from lightning_evalkit.diagnosis import Table
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.evaluation import BinaryEvaluation, MultilabelEvaluation
-from lightning_evalkit.evaluation.readings import At
+from lightning_evalkit.evaluation.readouts import OneTable
+from lightning_evalkit.inputs.threshold import logit_of, names_of, parsed, plain_of
+from lightning_evalkit.reports.curve_panels import thresholds as threshold_panel
+from lightning_evalkit.reports.score_snapshot import score_snapshot
 from lightning_evalkit.sinks.figures import Line, Panel
-from lightning_evalkit.statistics import SCORED, find
+from lightning_evalkit.statistics import SCORE_STATISTICS, find
 from lightning_evalkit.statistics.thresholds import best_threshold
+from lightning_evalkit.trainer import callbacks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lightning.pytorch import LightningModule, Trainer
-
     from lightning_evalkit.evaluation.base import Evaluation
     from lightning_evalkit.statistics.thresholds import Choice
+    from lightning_evalkit.trainer import LightningModule, Trainer
 
 TUNED = "@tuned"
 
 
-class ThresholdTuning(Validated):
+class ThresholdTuning(FittedOnValidation):
     """Chooses the threshold of a binary problem, or one for each label, on validation, for test and prediction.
 
     ``evaluation`` declares what is predicted and what is reported. The threshold is the one at which ``criterion`` is
@@ -56,19 +59,23 @@ class ThresholdTuning(Validated):
         predicts: Literal["probabilities", "logits"] = "probabilities",
         preds_key: str | None = None,
         target_key: str = "target",
+        weight_key: str | None = "sample_weight",
         take: Callable[[Any, Any], Any] | None = None,
         dataloader_idx: int = 0,
     ) -> None:
         _check(evaluation, criterion, costs, at_least, predicts)
         task: Any = evaluation.tally.counter.task
-        super().__init__(task.inputs, preds_key, target_key, take, dataloader_idx)
+        weighted = True if task.weighted else None if weight_key is not None else False
+        outputs = StepOutputs(task.inputs, task.weighted, preds_key, target_key, weight_key, take, type(self).__name__)
+        super().__init__(outputs, weighted, dataloader_idx)
         self.criterion, self.costs, self.at_least, self.predicts = criterion, costs, at_least, predicts
-        self.evaluation = evaluation.again(curves=True, prefix="val/", threshold=evaluation.threshold)
+        self.evaluation = evaluation.replace(curves=True, prefix="val/", threshold=evaluation.threshold)
         self.default = tuple(task.thresholds)
         self.threshold: float | list[float] | None = None
-        self._applied: Any = None
+        self._corrections: list[Correction] = []  # of what test and prediction see, and validation does not
+        self._watch: LogitWatch | None = None
         self._counted: dict[str, Evaluation] = {}  # in test, by what stands behind the names
-        self._stand_ins = StandIns()
+        self._patches = MethodPatches()
 
     @property
     def learnt(self) -> bool:
@@ -81,9 +88,15 @@ class ThresholdTuning(Validated):
         """Forget the last epoch."""
         self.evaluation.to(module.device).reset()
 
-    def count(self, preds: Tensor, target: Tensor) -> None:
+    def weighs(self, trainer: Trainer, module: LightningModule) -> bool:
+        """As the evaluation is declared; weights that a module has beside an unweighted one are not ignored."""
+        if self.weighted is None and is_weighted(module):
+            raise InputError(self._outputs.untold(f"{type(module).__name__} counts with weights"))
+        return super().weighs(trainer, module)
+
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Count a batch."""
-        self.evaluation.update(preds, target)
+        self.evaluation.update(preds, target, sample_weight)
 
     def learn(self, trainer: Trainer, module: LightningModule) -> dict[str, float]:
         """Choose and draw."""
@@ -97,7 +110,7 @@ class ThresholdTuning(Validated):
 
     def _possible(self, choice: Choice) -> list[float]:
         """The chosen thresholds; labels for which there is none keep their own."""
-        names, chosen = self.evaluation.questions(), choice.threshold.tolist()
+        names, chosen = self.evaluation.curve_names(), choice.thresholds
         missing = [name for name, cut in zip(names, chosen, strict=True) if cut != cut]
         if len(missing) == len(names):
             raise InputError(f"no threshold can be chosen on validation: {self._reason(choice)}.")
@@ -117,27 +130,29 @@ class ThresholdTuning(Validated):
         return f"nowhere are {self.at_least} reached"
 
     def _of_validation(self, choice: Choice, chosen: list[float]) -> dict[str, float]:
-        names, best = self.evaluation.questions(), "cost" if self.costs else self.criterion
-        values = {
-            f"val/threshold/{name}" if name else "val/threshold": cut for name, cut in zip(names, chosen, strict=True)
-        }
+        names, best = self.evaluation.curve_names(), "cost" if self.costs else self.criterion
+        ends = [f"/{name}" if name else "" for name in names]
+        values = {f"val/threshold{end}": float(cut) for end, cut in zip(ends, chosen, strict=True)}
+        if choice.logits:  # of which a probability near 1 says little
+            values |= {f"val/threshold_logit{end}": logit_of(cut) for end, cut in zip(ends, chosen, strict=True)}
         if not isinstance(self.evaluation, BinaryEvaluation):
             return values | {f"val/{best}/macro{TUNED}": float(choice.value.nanmean())}
         values[f"val/{best}{TUNED}"] = float(choice.value[0])
-        at = {f"@{self.default[0]:g}": self.evaluation.counts, TUNED: self.evaluation.at_threshold(chosen[0])}
+        at = {_ending(self.default[0]): self.evaluation.counts, TUNED: self.evaluation.at_threshold(chosen[0])}
         for _, entry in self.evaluation._entries():
-            if isinstance(reading := entry.reading, At):
+            if isinstance(readout := entry.readout, OneTable):
                 for ending, counts in at.items():
-                    value = reading.statistic(counts.real()).value(entry.zero_division)
+                    value = readout.statistic(counts.real()).value(entry.zero_division)
                     values[f"val/{entry.name}{ending}"] = float(value)
         return values
 
     def _panel(self, chosen: list[float]) -> Panel:
         """F1 over the threshold, with the chosen one."""
-        kept = kept_scores(self.evaluation)
+        kept = score_snapshot(self.evaluation)
         assert kept is not None  # curves are kept
         panel = threshold_panel(kept)
-        marks = [Line((cut, cut), (0, 1), "" if place else "chosen", "dashed") for place, cut in enumerate(chosen)]
+        cuts = [float(cut) for cut in chosen]
+        marks = [Line((cut, cut), (0, 1), "" if place else "chosen", "dashed") for place, cut in enumerate(cuts)]
         return panel._replace(lines=[*panel.lines, *marks])
 
     # ---- applying
@@ -145,14 +160,17 @@ class ThresholdTuning(Validated):
     def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Count at the usual and at the chosen threshold."""
         self.insist("apply a threshold in test")
-        usual, self._applied = self.evaluation.threshold, self._behind_corrections(trainer)
-        ending = f"@{usual:g}" if isinstance(usual, (int, float)) else "@default"
-        curveless = [name for name in self.evaluation.keys(keep_base=True) if name.partition("/")[0] not in SCORED]
+        self._begin_deciding(trainer)
+        usual = self.evaluation.threshold
+        ending = _ending(usual) if isinstance(usual, (int, float)) else "@default"
+        curveless = [
+            name for name in self.evaluation.keys(keep_base=True) if name.partition("/")[0] not in SCORE_STATISTICS
+        ]
         self._counted = {
-            end: self.evaluation.again(
-                prefix="test/", postfix=end, threshold=cut, curves=False, resolution=None, statistics=curveless
+            end: self.evaluation.replace(
+                prefix="test/", postfix=end, inputs=inputs, curves=False, resolution=None, statistics=curveless
             ).to(pl_module.device)
-            for end, cut in ((ending, usual), (TUNED, self._applied))
+            for end, inputs in ((ending, self._outputs.inputs), (TUNED, "labels"))
         }
 
     def on_test_batch_end(
@@ -170,8 +188,9 @@ class ThresholdTuning(Validated):
             return
         found = self._outputs.of(outputs, batch, f"test_step of {type(pl_module).__name__}")
         if found is not None:
-            for evaluation in self._counted.values():
-                evaluation.update(found[0], found[1])
+            for ending, evaluation in self._counted.items():
+                preds = self._decided(found[0], self._outputs.inputs) if ending == TUNED else found[0]
+                evaluation.update(preds, *found[1:])
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log both."""
@@ -181,18 +200,28 @@ class ThresholdTuning(Validated):
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Put labels beside what the module predicts."""
         self.insist("apply a threshold in prediction")
-        self._applied = self._behind_corrections(trainer)
-        self._stand_ins.place(
+        self._begin_deciding(trainer)
+        if not self._corrections and self.predicts != self._outputs.inputs == "logits":
+            self._watch = LogitWatch(pl_module)
+        self._patches.place(
             pl_module, "predict_step", lambda step, *args, **kwargs: self._with_labels(step(*args, **kwargs))
         )
 
-    def _behind_corrections(self, trainer: Trainer) -> Any:
-        """The threshold on what test and prediction see, where logits are corrected only there: temperatures."""
-        cut = torch.tensor(self.threshold, dtype=torch.float64)
-        for callback in trainer.callbacks:  # type: ignore[attr-defined]  # which another part of the trainer sets
-            if isinstance(callback, Correction) and RunningStage.VALIDATING not in callback.corrected:
-                cut = callback.correction.cpu()(cut.logit()).reshape(cut.shape).sigmoid()
-        return cut.tolist()
+    def _begin_deciding(self, trainer: Trainer) -> None:
+        """Know what stands between validated scores and those of test and prediction: temperatures."""
+        callbacks: list[Any] = callbacks_of(trainer)
+        self._corrections = [each for each in callbacks if isinstance(each, Correction) and not each.is_validated]
+        self._decisions = self._deciding()
+
+    def _deciding(self) -> Decisions:
+        chosen = self.threshold if isinstance(self.threshold, (list, tuple)) else [self.threshold]
+        return Decisions(chosen, self._outputs.inputs)  # type: ignore[arg-type]  # insisted on
+
+    def _decided(self, scores: Tensor, kind: str) -> Tensor:
+        """Labels of scores of test or prediction, as validation would have decided."""
+        source = self._corrections[0] if self._corrections else self._watch
+        ways = [each.correction.to(scores.device) for each in self._corrections]
+        return self._decisions.of(scores, kind, None if source is None else source.passed, ways)
 
     def _with_labels(self, predicted: Any) -> dict[str, Any]:
         result = dict(predicted) if isinstance(predicted, dict) else {self.predicts: predicted}
@@ -202,36 +231,45 @@ class ThresholdTuning(Validated):
                 f"expected predict_step to return {self.predicts} as a tensor, or a dict with the key "
                 f"{self.predicts!r}, got {type(predicted).__name__}: say predicts='logits' if it returns those."
             )
-        return {**result, "labels": self.labels(scores)}
+        logits = result.get("logits")
+        if isinstance(logits, Tensor) and logits.shape == scores.shape:  # which say more than probabilities
+            return {**result, "labels": self._decided(logits, "logits")}
+        return {**result, "labels": self._decided(scores, self.predicts)}
 
     def labels(self, scores: Tensor) -> Tensor:
-        """What the chosen threshold decides of probabilities (or of logits, where ``predicts`` says so)."""
+        """What the chosen threshold decides of probabilities (or of logits, where ``predicts`` says so).
+
+        They are compared as validation would see them, without what a correction makes of them in test.
+        """
         self.insist("decide")
-        cut = torch.tensor(self.threshold if self._applied is None else self._applied, dtype=torch.float64)
-        cut = (cut.logit() if self.predicts == "logits" else cut).to(scores.device, torch.float32)
-        return (scores.float() > cut).long()
+        return self._deciding().of(scores, self.predicts, None)
 
     def leave(self, trainer: Trainer) -> None:
         """Leave the module as it was."""
-        self._stand_ins.remove()
-        self._applied = None
+        self._patches.remove()
+        if self._watch is not None:
+            self._watch.leave()
+        self._watch, self._corrections = None, []
         super().leave(trainer)
 
     # ---- checkpoints
 
     def state_dict(self) -> dict[str, Any]:
         """The chosen threshold, and for what."""
-        return {} if self.threshold is None else {"threshold": self.threshold, "labels": [*self.evaluation.questions()]}
+        if self.threshold is None:
+            return {}
+        return {"threshold": plain_of(self.threshold), "labels": [*self.evaluation.curve_names()]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on with a chosen threshold; those of other labels are refused."""
-        found, own = state_dict.get("labels"), [*self.evaluation.questions()]
+        found, own = state_dict.get("labels"), [*self.evaluation.curve_names()]
         if found is not None and found != own:
             raise InputError(
                 f"the checkpoint holds thresholds for {len(found)} labels ({_shown(found)}), this ThresholdTuning has "
                 f"{len(own)} ({_shown(own)}): declare the same labels in the same order."
             )
-        self.threshold = state_dict.get("threshold")
+        threshold = parsed(state_dict["threshold"]) if state_dict else None
+        self.threshold = list(threshold) if isinstance(threshold, tuple) else threshold
 
 
 def _check(
@@ -251,8 +289,6 @@ def _check(
         raise DeclarationError(f"expected one threshold to tune, got {list(task.thresholds)}.")
     if task.inputs == "labels":
         raise DeclarationError("expected inputs='logits' or 'probabilities': labels leave nothing to tune.")
-    if task.weighted:
-        raise DeclarationError("expected an evaluation without weights.")
     if predicts not in ("probabilities", "logits"):
         raise DeclarationError(f"expected predicts to be 'probabilities' or 'logits', got {predicts!r}.")
     for name in (criterion, *(at_least or ())):
@@ -261,9 +297,13 @@ def _check(
         raise DeclarationError(f"expected costs of 'fp', 'fn', 'tp' or 'tn', got {costs}.")
 
 
+def _ending(threshold: float) -> str:
+    return f"@{names_of([threshold])[0]}"
+
+
 def _table(values: Mapping[str, float]) -> str:
-    lines = [f"| {name.removeprefix('val/')} | {value:.6g} |" for name, value in values.items()]
-    return "\n".join(("| on validation | |", "|---|---:|", *lines))
+    rows = [(name.removeprefix("val/"), f"{value:.6g}") for name, value in values.items()]
+    return Table(("on validation", ""), tuple(rows)).markdown()
 
 
 def _shown(names: list[str]) -> str:

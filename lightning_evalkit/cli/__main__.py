@@ -1,8 +1,6 @@
 """``python -m lightning_evalkit.cli``."""
 
-import sys
-
-from lightning_evalkit.cli.main import main
+from lightning_evalkit.cli.leaving import console
 
 if __name__ == "__main__":
-    sys.exit(main())
+    console()

@@ -9,19 +9,15 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentError
-from lightning.pytorch.trainer.connectors import checkpoint_connector
-from lightning.pytorch.trainer.states import TrainerFn
 
-from lightning_evalkit.cli.readable import WrongError, in_one_line
-from lightning_evalkit.modules.resuming import saves_alone
+from lightning_evalkit.cli.messages import WrongError, in_one_line
+from lightning_evalkit.trainer import TrainerFn, can_save_alone, failed_while_loading, last_saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lightning.pytorch import Trainer
+    from lightning_evalkit.trainer import Trainer
 
-LOADING = ("resume_start", "restore_model", "restore_callbacks", "restore_training_state")
-"""Where Lightning reads a checkpoint and hands out its parts."""
 NOT_THERE = (FileNotFoundError, IsADirectoryError, PermissionError)
 """These say themselves what is wrong with a path."""
 
@@ -46,7 +42,8 @@ def kept(trainer: Trainer) -> Iterator[None]:
         if _while_loading(wrong) and not isinstance(wrong, NOT_THERE):
             raise WrongError(_unreadable(trainer.ckpt_path, wrong)) from wrong
         refused = wrong if isinstance(wrong, OSError) else wrong.__cause__  # a logger raises its own error from it
-        if isinstance(refused, OSError) and trainer.state.fn == TrainerFn.FITTING and trainer.global_step:
+        fitting = trainer.state.fn == TrainerFn.FITTING
+        if isinstance(refused, OSError) and fitting and (trainer.global_step or not refused.filename):
             raise WrongError(f"{in_one_line(refused)}: {_rescued(trainer)}") from wrong
         raise
 
@@ -61,25 +58,20 @@ def _unreadable(path: Any, wrong: Exception) -> str:
 
 def _while_loading(wrong: Exception) -> bool:
     frames = (frame.f_code for frame, _ in walk_tb(wrong.__traceback__))
-    return any(code.co_filename == checkpoint_connector.__file__ and code.co_name in LOADING for code in frames)
+    return failed_while_loading([(code.co_filename, code.co_name) for code in frames])
 
 
 def _rescued(trainer: Trainer) -> str:
     """Where the training is kept: by its own checkpoint, else, if it wants one, in a folder for what is temporary."""
     folders = {trainer.default_root_dir, *(str(each.save_dir) for each in trainer.loggers if each.save_dir)}
     place, step = f"results are written to {' and '.join(sorted(folders))}", trainer.global_step
-    saved = [_saved(each) for each in trainer.checkpoint_callbacks]
+    saved = [last_saved(each) for each in trainer.checkpoint_callbacks] if step else []
     path = next((path for at, path in saved if at == step), "") or (_saved_elsewhere(trainer) if saved else "")
     return f"{place}. What was learnt is kept: --ckpt_path {path} goes on from step {step}." if path else f"{place}."
 
 
-def _saved(callback: Any) -> tuple[int, str]:
-    known = vars(callback)
-    return known.get("_last_global_step_saved", -1), known.get("_last_checkpoint_saved", "")
-
-
 def _saved_elsewhere(trainer: Trainer) -> str:
-    if trainer.world_size > 1 and not (trainer.is_global_zero and saves_alone(trainer)):
+    if trainer.world_size > 1 and not (trainer.is_global_zero and can_save_alone(trainer)):
         return ""
     try:
         path = Path(mkdtemp(prefix="evalkit-")) / f"step={trainer.global_step}.ckpt"

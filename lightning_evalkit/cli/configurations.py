@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]
 
 from lightning_evalkit import __version__
-from lightning_evalkit.cli.readable import WrongError
+from lightning_evalkit.cli.endless import read_yaml, refuse_endless_words
+from lightning_evalkit.cli.messages import WrongError
 from lightning_evalkit.errors import nearest
 
 if TYPE_CHECKING:
@@ -34,12 +36,23 @@ def located(configuration: str) -> str:
 def _checked(path: Path) -> str:
     """The parser of the command line does not say which file is broken."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"), str(path))
     except (UnicodeDecodeError, yaml.YAMLError) as wrong:
         raise WrongError(f"{path} is not YAML: {wrong}") from wrong
     if not isinstance(content, dict):
         raise WrongError(f"expected options and their values in {path}, got {content!r}.")
+    for part in content.values():
+        _check_part(part, path.parent)
     return str(path)
+
+
+def _check_part(value: Any, *folders: Path) -> None:
+    """A model, data or trainer may be a file of its own; one that names itself is for the parser to refuse."""
+    if isinstance(value, str) and value.endswith((".yaml", ".yml", ".json")):
+        for path in (folder / value for folder in (Path(), *folders)):
+            if path.is_file():
+                with suppress(UnicodeDecodeError, yaml.YAMLError):
+                    read_yaml(path.read_text(encoding="utf-8"), str(path))
 
 
 def of_another_version(arguments: Sequence[str]) -> str:
@@ -57,8 +70,11 @@ def _version(path: str) -> str:
 
 
 def with_located(arguments: list[str]) -> list[str]:
-    """The same arguments with every configuration located."""
+    """The same arguments with every configuration located, and none of them endless."""
     words = list(arguments)
+    refuse_endless_words(words)
+    for word in words:
+        _check_part(word.rpartition("=")[2])
     for place, word in enumerate(words):
         option, equals, value = word.partition("=")
         if option in ("-c", "--config") and equals:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from math import nan
 from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
@@ -22,7 +23,7 @@ LONGEST = 300
 def run(arguments: Sequence[str]) -> int:
     """Print what explains two statistics of a confusion matrix."""
     chosen = _parser().parse_args(arguments)
-    _show(explain(_counts(chosen), chosen.first, chosen.second), chosen.format)
+    _show(explain(_counts(chosen), chosen.first, chosen.second, chosen.zero_division), chosen.format)
     return 0
 
 
@@ -38,6 +39,9 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--counts", type=str, help="All four at once, as tp,fp,fn,tn: --counts 40,10,10,40")
     parser.add_argument("--first", type=str, default="accuracy", help="One statistic.")
     parser.add_argument("--second", type=str, default="f1", help="The other.")
+    parser.add_argument(
+        "--zero_division", type=float, default=nan, help="What stands for 0/0; by default nothing does."
+    )
     parser.add_argument("--format", type=Literal["text", "json", "markdown"], default="text", help="How to print it.")
     return parser
 

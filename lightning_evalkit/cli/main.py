@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lightning_evalkit import __version__
-from lightning_evalkit.cli.readable import Unreadable, in_one_line
+from lightning_evalkit.cli.messages import USER_ERRORS, in_one_line
+from lightning_evalkit.cli.signals import Ended
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,12 +39,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         module = import_module(f"lightning_evalkit.cli.{'training' if command in TRAINING else command}")
         code: int = module.run(words if command in TRAINING else words[1:])
-    except Unreadable as wrong:
+    except USER_ERRORS as wrong:
         print(f"evalkit {command}: {in_one_line(wrong)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"evalkit {command}: interrupted; what was done so far is kept.", file=sys.stderr)
-        return INTERRUPTED
+        return _stopped(command, "interrupted", INTERRUPTED)
+    except Ended as ended:
+        return _stopped(command, f"ended by {ended.name}", int(str(ended.code)))
+    return code
+
+
+def _stopped(command: str, how: str, code: int) -> int:
+    with suppress(OSError):  # a terminal that was closed
+        print(f"evalkit {command}: {how}; what was done so far is kept.", file=sys.stderr, flush=True)
     return code
 
 

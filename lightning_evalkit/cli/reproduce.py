@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lightning_evalkit.cli.readable import WrongError
-from lightning_evalkit.cli.rows import Row, measured_row, table_of
+from lightning_evalkit.cli.messages import WrongError
+from lightning_evalkit.cli.results import Row, measured_row, table_of
+from lightning_evalkit.cli.signals import Ended
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis import Finding, explain
 from lightning_evalkit.intervals import at_prevalence, crossing_prevalence
@@ -55,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         with progress(experiment.total) as tell, _one_thread():
             experiment.run(tell)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Ended):
         if experiment.rows:
             write_json(out / "results.json", _plain(experiment, None))
             show_table(table_of(experiment.rows))
@@ -143,7 +144,7 @@ class Experiment:
             self.made = ended.datamodule
 
     def _fit(self, title: str, configuration: str, *options: str) -> tuple[Row, EvalkitCLI]:
-        from lightning_evalkit.cli.runs import fitted
+        from lightning_evalkit.cli.nested_runs import fitted
 
         first, self.done = self.done, self.done + 1
         self.tell(first, title)
@@ -154,7 +155,7 @@ class Experiment:
         return measured_row(title, ended, measured), ended
 
     def _test(self, share: float, checkpoint: str) -> Row:
-        from lightning_evalkit.cli.runs import tested
+        from lightning_evalkit.cli.nested_runs import tested
 
         self.tell(self.done, f"one classifier at {share:g}")
         arguments = [*self._arguments(f"one classifier at {share:g}", "prevalence"), f"--ckpt_path={checkpoint}"]

@@ -1,21 +1,22 @@
 """``evalkit sweep``: a grid of values over any configuration, cell by cell, into one table.
 
-A cell that is finished is a file, written whole: the same command later runs only what is missing. A cell that fails is
-reported at the end and does not stop the others.
+A cell that is finished is a file, written whole: the same command later runs only what is missing, or what depends on
+something that has changed since. A cell that fails is reported at the end and does not stop the others.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import re
 import shutil
 import sys
 import time
 import traceback
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import Counter, defaultdict
 from itertools import product
 from math import isfinite, nan
 from pathlib import Path
@@ -24,41 +25,22 @@ from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]
 
+from lightning_evalkit.cli.cells import Cell, Started, as_text
 from lightning_evalkit.cli.configurations import BASE, located
-from lightning_evalkit.cli.readable import WrongError
+from lightning_evalkit.cli.dependencies import texts_of, texts_of_words
+from lightning_evalkit.cli.endless import read_yaml, refuse_endless_words
+from lightning_evalkit.cli.messages import WrongError
 from lightning_evalkit.diagnosis import Table
-from lightning_evalkit.sinks.files import write_csv, write_json, write_text
+from lightning_evalkit.sinks.files import write_csv, write_text
 from lightning_evalkit.sinks.terminal import progress, show_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lightning_evalkit.cli.dependencies import Named
+
 SEEDS = ("seed", "seed_everything")
 """Values of these are repetitions: the summary is over them."""
-
-
-@dataclass(frozen=True, eq=False)
-class Cell:
-    """One point of the grid: what is run, where its result is kept, and its identity."""
-
-    values: dict[str, Any]
-    arguments: tuple[str, ...]
-    folder: Path
-
-    @property
-    def result(self) -> Path:
-        """The file that says that it is finished."""
-        return self.folder / "result.json"
-
-    def measured(self) -> dict[str, float] | None:
-        """What was measured, if it is finished."""
-        if not self.result.is_file():
-            return None
-        metrics = json.loads(self.result.read_text(encoding="utf-8"))["metrics"]
-        return {name: float("nan") if value is None else value for name, value in metrics.items()}
-
-    def __str__(self) -> str:
-        return ", ".join(f"{key}={_text(value)}" for key, value in self.values.items())
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -71,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         _run_all(cells, failed)
     finally:
-        measured = {cell: cell.measured() for cell in cells}
+        measured = {cell: cell.kept().metrics for cell in cells}
         results = {cell: values for cell, values in measured.items() if values is not None}
         _tell(len(cells) - len(results), len(cells), failed)
         unknown = _unknown(results, chosen.metrics)
@@ -80,6 +62,13 @@ def run(arguments: Sequence[str]) -> int:
     if unknown:
         raise WrongError(unknown)
     return 1 if failed else 0
+
+
+def _tell_again(missing: list[Cell], number: int) -> None:
+    """Which results are there and do not count, and why."""
+    for reason, times in Counter(cell.kept().why_not for cell in missing).items():
+        if reason:
+            print(f"{times} of {number} cells {'is' if times == 1 else 'are'} run again: {reason}.", file=sys.stderr)
 
 
 def _tell(missing: int, number: int, failed: dict[Cell, str]) -> None:
@@ -100,7 +89,8 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="evalkit sweep",
         description="Run a grid of values over any configuration of `evalkit fit` (training, then test), and put the "
-        "results into one table.\nFinished cells are not run again; every other option is passed on to each run.",
+        "results into one table.\nFinished cells are not run again unless a configuration, a file or folder that an "
+        "option names, own code\nor a version has changed; every other option is passed on to each run.",
         epilog="Example: evalkit sweep --config experiments/accuracy_equals_f1/imbalanced.yaml "
         "--grid data.prevalence=0.5,0.2,0.1,0.01 --grid seed_everything=1,2,3",
         formatter_class=RawDescriptionHelpFormatter,
@@ -128,6 +118,7 @@ def _parser() -> ArgumentParser:
 
 def _cells(configurations: list[str], grids: list[str], passed_on: list[str], out: Path) -> list[Cell]:
     files = [located(configuration) for configuration in configurations]
+    refuse_endless_words(passed_on)
     axes = dict(_axis(grid) for grid in grids)
     if len(axes) < len(grids):
         raise WrongError("expected one --grid for each option, got an option twice.")
@@ -136,30 +127,31 @@ def _cells(configurations: list[str], grids: list[str], passed_on: list[str], ou
     shared = [f"--config={file}" for file in files] + passed_on
     contents = [Path(file).read_text(encoding="utf-8") for file in [str(BASE), *files]]
     points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
-    return [_cell(values, shared, [*contents, *passed_on], out) for values in points]
+    named = [*texts_of([yaml.safe_load(content) for content in contents]), *texts_of_words(passed_on)]
+    return [_cell(values, shared, [*contents, *passed_on], named, out) for values in points]
 
 
 def _axis(grid: str) -> tuple[str, list[Any]]:
     key, equals, values = grid.partition("=")
     try:
-        parsed = yaml.safe_load(f"[{values}]") if equals and key and values.strip() else None
+        parsed = read_yaml(f"[{values}]", f"--grid {grid}") if equals and key and values.strip() else None
     except yaml.YAMLError:
         parsed = None
     if not parsed:
         raise WrongError(f"expected --grid key=value,value,..., such as data.prevalence=0.5,0.1, got {grid!r}.")
-    if len({_text(value) for value in parsed}) < len(parsed):
+    if len({as_text(value) for value in parsed}) < len(parsed):
         raise WrongError(f"expected every value of {key} once, got one twice: {values}.")
     return key.lstrip("-"), parsed
 
 
-def _cell(values: dict[str, Any], shared: list[str], identity: list[str], out: Path) -> Cell:
+def _cell(values: dict[str, Any], shared: list[str], identity: list[str], texts: list[Named], out: Path) -> Cell:
     """Its folder's name says the values, and changes with everything that decides about the result."""
-    named = "_".join(f"{key.rpartition('.')[2]}={_text(value)}" for key, value in values.items())
+    named = "_".join(f"{key.rpartition('.')[2]}={as_text(value)}" for key, value in values.items())
     digest = hashlib.sha256(json.dumps([identity, values], default=str).encode()).hexdigest()[:8]
     folder = out / "cells" / (re.sub(r"[^\w.=+-]+", "-", named)[:80] + f"_{digest}")
-    options = [f"--{key}={_text(value)}" for key, value in values.items()]
+    options = [f"--{key}={as_text(value)}" for key, value in values.items()]
     fixed = ("--trainer.devices=1", f"--trainer.default_root_dir={folder}")
-    return Cell(values, (*_ordered([*shared, *options]), *fixed), folder)
+    return Cell(values, (*_ordered([*shared, *options]), *fixed), folder, (*texts, *texts_of_words(options)))
 
 
 def _ordered(words: list[str]) -> list[str]:
@@ -178,35 +170,41 @@ def _depth(option: list[str]) -> int:
     return -1 if key == "--config" else key.count(".")
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str).strip('"')
-
-
 # ---- running
 
 
 def _run_all(cells: list[Cell], failed: dict[Cell, str]) -> None:
+    started = time.time()
+    missing = [cell for cell in cells if cell.kept().metrics is None]
+    _tell_again(missing, len(cells))
     with progress(len(cells)) as tell:
         for place, cell in enumerate(cells):
             tell(place, str(cell))
-            if not cell.result.is_file():
-                _run(cell, failed, lambda share, place=place, cell=cell: tell(place + share, str(cell)))
+            if cell in missing:
+                _run(cell, started, failed, lambda share, place=place, cell=cell: tell(place + share, str(cell)))
 
 
-def _run(cell: Cell, failed: dict[Cell, str], tell: Any) -> None:
-    from lightning_evalkit.cli.runs import fitted
+def _run(cell: Cell, sweep: float, failed: dict[Cell, str], tell: Any) -> None:
+    from lightning_evalkit.cli.nested_runs import fitted
 
-    started = time.perf_counter()
-    shutil.rmtree(cell.folder, ignore_errors=True)  # logs of an attempt that was not finished
-    cell.folder.mkdir(parents=True)
+    started = Started(sweep, time.time(), cell.inputs())
+    _empty(cell.folder)
     try:
-        _, metrics = fitted(cell.arguments, tell)
+        ended, metrics = fitted(cell.arguments, tell)
     except Exception as error:
         failed[cell] = " ".join(str(error).split()) or type(error).__name__
         write_text(cell.folder / "failure.txt", traceback.format_exc())
         return
-    seconds = round(time.perf_counter() - started, 2)
-    write_json(cell.result, {"values": cell.values, "metrics": metrics, "seconds": seconds})
+    cell.write(metrics, started, ended)
+
+
+def _empty(folder: Path) -> None:
+    """Remove what is of an attempt that was not finished, or of something else."""
+    if folder.exists():
+        if not os.access(folder, os.W_OK | os.X_OK):  # before some of it is gone
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
 
 
 # ---- the table
@@ -241,7 +239,7 @@ def _summary(
     shown = [key for key in keys if key.rpartition(".")[2] not in SEEDS]
     groups: dict[tuple[str, ...], list[dict[str, float]]] = defaultdict(list)
     for cell, measured in results.items():
-        groups[tuple(_text(cell.values[key]) for key in shown)].append(measured)
+        groups[tuple(as_text(cell.values[key]) for key in shown)].append(measured)
     rows: list[list[Any]] = []
     lines: list[tuple[str, ...]] = []
     for point, repeated in groups.items():

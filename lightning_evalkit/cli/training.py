@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from jsonargparse import ArgumentError
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch import Callback, LightningDataModule, LightningModule
+from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from lightning_evalkit import __version__, callbacks, data, modules  # noqa: F401  (to be named by their short names)
+from lightning_evalkit.callbacks.exact_resume import ExactResume
 from lightning_evalkit.cli import checkpoints
 from lightning_evalkit.cli.configurations import BASE, HEADER, of_another_version, with_located
-from lightning_evalkit.cli.readable import WrongError, in_one_line
-from lightning_evalkit.modules.resuming import ExactResume
+from lightning_evalkit.cli.messages import WrongError, in_one_line
+from lightning_evalkit.cli.signals import ended_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,6 +81,7 @@ class EvalkitCLI(LightningCLI):
     def _run_subcommand(self, subcommand: str) -> None:
         with checkpoints.kept(self.trainer):
             super()._run_subcommand(subcommand)
+        end_if_asked(self.trainer)
 
     def predict(self, **kwargs: Any) -> None:
         """Predict, and keep what was predicted: one file per rank."""
@@ -110,7 +113,7 @@ def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> Evalki
             subclass_mode_model=True,
             subclass_mode_data=True,
             save_config_kwargs={"overwrite": True},
-            trainer_defaults={"callbacks": [ExactResume(), *extra]},
+            trainer_defaults={"callbacks": [ExactResume(), EndingPrediction(), *extra]},
             parser_kwargs={
                 "prog": "evalkit",
                 "exit_on_error": False,
@@ -118,6 +121,20 @@ def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> Evalki
             },
             args=words,
         )
+
+
+class EndingPrediction(Callback):
+    """Ends a prediction after the batch in which SIGTERM came, as Lightning does in all other stages."""
+
+    def on_predict_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        """Look whether it came."""
+        end_if_asked(trainer)
+
+
+def end_if_asked(trainer: Trainer) -> None:
+    """Lightning does not look for a SIGTERM that came in the last batch of a stage."""
+    if trainer.received_sigterm:
+        raise SIGTERMException
 
 
 def _only(command: str) -> type[EvalkitCLI]:
@@ -142,10 +159,12 @@ def _readable(*also: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Lightning makes ``sys.exit(1)`` of Ctrl-C, and may ignore further ones: here it is what it was."""
+    """Lightning makes ``sys.exit(1)`` of Ctrl-C, and may ignore further ones, and code 0 of SIGTERM: not so here."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
+    except SIGTERMException as stopped:
+        raise ended_by(signal.SIGTERM) from stopped
     except SystemExit as stopped:
         if isinstance(stopped.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from stopped

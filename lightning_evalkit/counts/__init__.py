@@ -1,25 +1,25 @@
 """Meaning into counts: the only hot code."""
 
 from lightning_evalkit.counts.binary import BinaryCounter
+from lightning_evalkit.counts.binned_scores import ScoreCounter
+from lightning_evalkit.counts.calibration_sums import Calibration
 from lightning_evalkit.counts.counter import Counter, Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import Counts, real_dtype
-from lightning_evalkit.counts.exact import ExactScores
-from lightning_evalkit.counts.joined import JoinedCounter
+from lightning_evalkit.counts.counts_and_scores import CountsAndScores
 from lightning_evalkit.counts.losses import LossCounter
 from lightning_evalkit.counts.multiclass import MulticlassCounter
 from lightning_evalkit.counts.multilabel import MultilabelCounter
-from lightning_evalkit.counts.probabilities import Calibration
-from lightning_evalkit.counts.questions import ScoreCounts
-from lightning_evalkit.counts.scores import ScoreCounter
+from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
 from lightning_evalkit.counts.slices import SliceCounter
+from lightning_evalkit.counts.stored_scores import StoredScores
 
 __all__ = [
     "BinaryCounter",
     "Calibration",
     "Counter",
     "Counts",
-    "ExactScores",
-    "JoinedCounter",
+    "CountsAndScores",
+    "Edges",
     "Ledger",
     "LossCounter",
     "MulticlassCounter",
@@ -27,6 +27,7 @@ __all__ = [
     "ScoreCounter",
     "ScoreCounts",
     "SliceCounter",
+    "StoredScores",
     "Totals",
     "is_deferred",
     "real_dtype",

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import torch
 
-from lightning_evalkit.inputs.declaration import logit
+from lightning_evalkit.counts.edges import edges_of, from_order, ordered
+from lightning_evalkit.inputs.threshold import log_odds
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from lightning_evalkit.counts.arrays import Array
-    from lightning_evalkit.inputs.scores import Scores
+    from lightning_evalkit.counts.numpy_path import Array
+    from lightning_evalkit.inputs.binning import Binning
 
 SOFT = 4.0
 HALF = 0x3F000000
@@ -31,7 +32,7 @@ PER_OCTAVE = float(np.log(2) / 2**23)
 
 
 class Bins(Protocol):
-    """Where scores of one reading fall."""
+    """Where scores of one kind fall."""
 
     number: int
 
@@ -50,12 +51,15 @@ class Bins(Protocol):
     def below(self) -> Tensor:
         """The single-precision number before it, in the same form."""
 
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The first score of each bin and the last before it, as scores in double precision."""
+
 
 class FineBins:
     """Evenly cut softened logits; the first and the last bin are for certainty alone."""
 
-    def __init__(self, number: int, reading: str) -> None:
-        self.number, self.probable = number, reading == "probabilities"
+    def __init__(self, number: int, score_kind: str) -> None:
+        self.number, self.probable = number, score_kind == "probabilities"
         self.scale = (number - 2) / 2
 
     def at_once(self, scores: Array) -> Array:
@@ -105,19 +109,37 @@ class FineBins:
         """Before the lowest."""
         return _as_probability(_before(_lowest(self.number, self.probable)), self.probable)
 
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Found by halving once more, in double precision."""
+        return _fine_edges(self.number, self.probable)
+
 
 @lru_cache(maxsize=8)
 def _lowest(number: int, probable: bool) -> Tensor:
     """The smallest single-precision score of every fine bin; of a bin without one, that of the next with one."""
     bins = FineBins(number, "probabilities" if probable else "logits")
     ends = np.array([0, 1] if probable else [-np.inf, np.inf], dtype=np.float32)
-    low, high = (np.full(number, end, dtype=np.int64) for end in _ordered(ends))
+    low, high = (np.full(number, end, dtype=np.int64) for end in ordered(ends))
     wanted = np.arange(number)
     while (low < high).any():
         middle = (low + high) >> 1
-        enough = bins.at_once(_from_order(middle)) >= wanted
+        enough = bins.at_once(from_order(middle.astype(np.int32))) >= wanted
         low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
-    return torch.from_numpy(_from_order(low))
+    return torch.from_numpy(from_order(low.astype(np.int32)))
+
+
+@lru_cache(maxsize=8)
+def _fine_edges(number: int, probable: bool) -> tuple[Tensor, Tensor]:
+    bins = FineBins(number, "probabilities" if probable else "logits")
+    return edges_of(_lowest(number, probable), bins.at_once, 0.0 if probable else -np.inf)
+
+
+@lru_cache(maxsize=2)
+def _bfloat16_edges(probable: bool) -> tuple[Tensor, Tensor]:
+    bins = BFloat16Bins("probabilities" if probable else "logits", others=True)
+    lowest = bins._values()
+    lowest[lowest.isnan() & (torch.arange(bins.number) < 0x8000)] = -torch.inf
+    return edges_of(lowest.clamp(min=0) if probable else lowest, bins.at_once, 0.0 if probable else -np.inf)
 
 
 def _before(scores: Tensor) -> Tensor:
@@ -158,8 +180,8 @@ class BFloat16Bins:
 
     number = 65_536
 
-    def __init__(self, reading: str, others: bool = False) -> None:
-        self.probable, self.others = reading == "probabilities", others
+    def __init__(self, score_kind: str, others: bool = False) -> None:
+        self.probable, self.others = score_kind == "probabilities", others
 
     def at_once(self, scores: Array) -> Array:
         """By the first 16 bits; those of negative numbers run backwards."""
@@ -183,6 +205,10 @@ class BFloat16Bins:
         """Before the values."""
         return _as_probability(_before(self._values()), self.probable)
 
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """As of bins that hold others too, which have their ends where these have."""
+        return _bfloat16_edges(self.probable)
+
     def _values(self) -> Tensor:
         places = np.arange(self.number, dtype=np.int64)
         bits = np.where(places < 0x8000, ~places & 0xFFFF, places - 0x8000) << 16
@@ -198,9 +224,10 @@ class CutBins:
     one more follows. Where two cuts begin alike, more bits are looked at, and at last a binary search is made.
     """
 
-    def __init__(self, cuts: tuple[float, ...], reading: str) -> None:
+    def __init__(self, cuts: tuple[float, ...], score_kind: str) -> None:
         self.number, self.given = len(cuts) + 1, cuts
-        moved = [logit(cut) for cut in cuts] if reading == "logits" else list(cuts)
+        self.least = -torch.inf if score_kind == "logits" else 0.0
+        moved = [log_odds(cut) for cut in cuts] if score_kind == "logits" else list(cuts)
         self.cuts = torch.tensor(moved, dtype=torch.float32)
         self.edges = self.cuts.numpy()
         self.table = _table(self.edges)
@@ -212,7 +239,7 @@ class CutBins:
         if self.table is None or scores.dtype != np.float32:
             return np.searchsorted(self.edges, scores, side="right").astype(np.int32)
         shift, first, below, following = self.table
-        begins = _ordered(scores) >> shift
+        begins = ordered(scores) >> shift
         np.clip(begins - first, 0, len(below) - 1, out=begins)
         places: Array = below[begins] + (scores >= following[begins])
         return places
@@ -237,26 +264,18 @@ class CutBins:
         """Before the thresholds."""
         return _as_probability(_before(torch.tensor([0.0, *self.given])), probable=True)
 
-
-def _ordered(values: Array) -> Array:
-    """Whole numbers in the order of the single-precision numbers: the bits, those of negative ones turned round."""
-    bits: Array = (values + np.float32(0)).view(np.int32)  # adding 0 makes one zero of two
-    ordered: Array = bits ^ (bits >> 31 & 0x7FFFFFFF)
-    return ordered
-
-
-def _from_order(places: Array) -> Array:
-    """The single-precision numbers at these places of their order."""
-    bits = places.astype(np.int32)
-    scores: Array = (bits ^ (bits >> 31 & 0x7FFFFFFF)).view(np.float32)
-    return scores
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The cuts, and the numbers before them."""
+        first = torch.cat((torch.tensor([-torch.inf], dtype=torch.float64), self.cuts.double()))
+        before = torch.nextafter(first, torch.full_like(first, -torch.inf))
+        return first, before.where(first > self.least, torch.nan)
 
 
 def _table(edges: Array) -> tuple[int, int, Array, Array] | None:
     """A shift under which no two cuts share a beginning, with what is below each beginning and the cut inside it."""
     if not len(edges):
         return None
-    places = _ordered(edges).astype(np.int64)
+    places = ordered(edges).astype(np.int64)
     for shift in (14, 12, 10):
         begins = places >> shift
         if len(set(begins.tolist())) == len(places):
@@ -268,8 +287,8 @@ def _table(edges: Array) -> tuple[int, int, Array, Array] | None:
     return None
 
 
-def bins_of(scores: Scores, reading: str) -> Bins:
-    """The bins that were declared, for scores of this reading."""
+def bins_of(scores: Binning, score_kind: str) -> Bins:
+    """The bins that were declared, for scores of this kind."""
     if scores.kind == "bfloat16":
-        return BFloat16Bins(reading)
-    return CutBins(scores.cuts, reading) if scores.kind == "cuts" else FineBins(scores.number, reading)
+        return BFloat16Bins(score_kind)
+    return CutBins(scores.cuts, score_kind) if scores.kind == "cuts" else FineBins(scores.number, score_kind)

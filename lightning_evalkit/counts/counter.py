@@ -21,14 +21,14 @@ class Totals(NamedTuple):
 
     integers: Tensor
     reals: Tensor | None = None
-    places: Tensor | None = None
+    increments: Tensor | None = None
     """Of one batch, instead of the integers behind those given: where they are one higher, as often as it is named."""
 
-    def whole(self, width: int) -> Totals:
+    def dense(self, width: int) -> Totals:
         """With all integers, none left to places."""
-        if self.places is None:
+        if self.increments is None:
             return self
-        integers = torch.bincount(self.places, minlength=width)
+        integers = torch.bincount(self.increments, minlength=width)
         integers.narrow(0, 0, len(self.integers)).add_(self.integers)
         return Totals(integers, self.reals)
 
@@ -71,7 +71,7 @@ class Counter(Protocol):
         """The bookkeeping in these totals (reads from the device)."""
 
 
-class TwoWays:
+class EagerOrDeferred:
     """Counts at once where looking at values costs nothing, and deferred elsewhere.
 
     A subclass says when plain counting at once is enough (``plain``) and gives both ways of counting.

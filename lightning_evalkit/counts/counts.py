@@ -118,6 +118,17 @@ class Counts:
         """The same counts as real tensors, in which products of counts do not overflow."""
         return Counts(*(_real(c) for c in self.cells))
 
+    def sized(self) -> Counts:
+        """Real tensors by a power of two near 1, of which products neither overflow nor vanish; others as they are.
+
+        Counts of samples need it not; weights may have any size.
+        """
+        if not isinstance(self.tp, Tensor) or not self.tp.is_floating_point():
+            return self
+        _, exponent = torch.frexp(torch.stack(torch.broadcast_tensors(*self.cells)).amax(0))
+        scale = torch.exp2(-exponent.to(self.tp.dtype))
+        return Counts(*(cell * scale for cell in self.cells))
+
     def __repr__(self) -> str:
         names = ("tp", "fp", "fn", "tn")
         values = (c.tolist() if isinstance(c, Tensor) else c for c in self.cells)

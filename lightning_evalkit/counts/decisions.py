@@ -21,19 +21,22 @@ class Decisions(NamedTuple):
     """Whether the batch was guessed to be probabilities, of shape (1,)."""
 
 
-def decided(task: Thresholded, preds: Tensor) -> Decisions:
-    """Cut a batch of scores; one operator or two per quantity."""
-    reading = task.reading(preds)
-    if reading == "labels":
+def decided(task: Thresholded, preds: Tensor, weight: Tensor | None = None) -> Decisions:
+    """Cut a batch of scores; one operator or two per quantity. Scores of weight 0 have no part in a guess."""
+    score_kind = task.score_kind(preds)
+    if score_kind == "labels":
         return Decisions([preds == 1] * len(task.thresholds), _no_label(preds), None)
-    if reading == "probabilities":
-        return Decisions([preds > cut for cut in task.cuts(reading)], preds.clamp(0, 1) != preds, None)
+    if score_kind == "probabilities":
+        return Decisions([preds > cut for cut in task.cuts(score_kind, preds.dtype)], preds.clamp(0, 1) != preds, None)
     no_number = preds != preds  # only NaN is unequal to itself
-    if reading == "logits":
-        return Decisions([preds > cut for cut in task.cuts(reading)], no_number, None)
+    if score_kind == "logits":
+        return Decisions([preds > cut for cut in task.cuts(score_kind, preds.dtype)], no_number, None)
     # Guessed as torchmetrics does: logits as soon as one score of the batch is outside [0, 1].
-    probable = (preds.clamp(0, 1) == preds).flatten().all(-1, keepdim=True)
-    pairs = zip(task.cuts("probabilities"), task.cuts("logits"), strict=True)
+    fitting = preds.clamp(0, 1) == preds
+    if weight is not None:
+        fitting = fitting | (weight == 0)
+    probable = fitting.flatten().all(-1, keepdim=True)
+    pairs = zip(task.cuts("probabilities", preds.dtype), task.cuts("logits", preds.dtype), strict=True)
     above = [torch.where(probable, preds > cut, preds > logit) for cut, logit in pairs]
     return Decisions(above, no_number, probable)
 
@@ -49,11 +52,14 @@ def checked(target: Tensor, bad: Tensor) -> Tensor:
     return (target.to(torch.uint8) if target.dtype == torch.bool else target).masked_fill(bad, 2)
 
 
-def guesses(probable: Tensor | None, preds: Tensor, like: Tensor) -> Tensor:
-    """Two columns for the ledger: guessed to be probabilities, to be logits; an empty batch is neither."""
+def guesses(probable: Tensor | None, preds: Tensor, like: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Two columns for the ledger: guessed to be probabilities, logits; an empty or weightless batch is neither."""
     if probable is None or not preds.numel():
         return like.new_zeros((*like.shape[:-1], 2))
-    return torch.cat((probable, probable.logical_not())).expand(*like.shape[:-1], 2)
+    guessed = torch.cat((probable, probable.logical_not()))
+    if weight is not None:
+        guessed = guessed & weight.any()
+    return guessed.expand(*like.shape[:-1], 2)
 
 
 def unweighable(weight: Tensor) -> Tensor:

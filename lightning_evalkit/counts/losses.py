@@ -24,7 +24,9 @@ BINS = 2**15
 
 
 def by_size(losses: Tensor, part: Tensor) -> Tensor:
-    """What belongs to losses of each size, summed."""
+    """What belongs to losses of each size, summed; infinite ones have a size of their own."""
+    if losses.dtype == torch.float64:  # what single precision cannot hold is large, but not infinite
+        losses = torch.where(losses == torch.inf, losses, losses.clamp(max=torch.finfo(torch.float32).max))
     sizes = losses.float().relu().view(torch.int32) >> 16 & (BINS - 1)
     return weighted_histogram(sizes.long(), part, BINS)
 
@@ -34,10 +36,16 @@ def share_of_worst(weighted: Tensor, weights: Tensor, worst: float) -> Tensor:
 
     Of the size at which the share ends, a part of the losses is taken as if they were all equal there.
     """
-    weighted, weights = weighted.flip(0), weights.flip(0)
+    weighted, weights = beside_infinite(weighted, weights).flip(0), weights.flip(0)
     before = weights.cumsum(0) - weights
     taken = ((worst * weights.sum() - before) / weights).nan_to_num(0.0).clamp(0, 1)
     return (weighted * taken).sum() / weighted.sum()
+
+
+def beside_infinite(weighted: Tensor, weights: Tensor) -> Tensor:
+    """Losses by size in proportion to each other: beside infinite ones, all others are nothing."""
+    infinite = weighted == torch.inf
+    return torch.where(infinite.any(), torch.where(infinite, weights, 0), weighted)
 
 
 class LossCounter:
@@ -56,7 +64,7 @@ class LossCounter:
             kind = real_dtype(losses.device)
             shares = weights.to(kind).flatten()
             weighted = torch.where(shares == 0, 0.0, losses.to(kind).flatten() * shares)
-            number = torch.ones_like(weighted, dtype=torch.int64).sum()
+            number = (shares != 0).sum()
             integers = torch.stack((number, torch.ones_like(number)))
             return Totals(integers, torch.cat([self._summed(losses, part) for part in (weighted, shares)]))
 

@@ -1,9 +1,10 @@
 """Counting predictions of one class among many.
 
-Kept for every class: how often it is predicted rightly, how often it is the target, how often it is predicted (or the
-whole confusion matrix, where something needs it). The other cells of one class against the rest follow from these.
+Kept for every class: how often it is predicted rightly, how often it is missed, how often it is predicted wrongly (or
+the whole confusion matrix, where something needs it, and for weights of few classes). The fourth cell of one class
+against the rest follows from these: without a matrix as a difference, in which weights far below the largest are lost.
 
-Totals: right × C, targets × C, predicted × C (or C × C), hits × K, [ignored,] samples, updates;
+Totals: right × C, missed × C, wrongly predicted × C (or C × C), hits × K, [ignored,] samples, updates;
 as reals, where declared: the same up to the hits, weighted; samples that are right throughout, and all samples
 """
 
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from lightning_evalkit.counts.arrays import Array, array_of, equal_to, within, within_unit, without_nan
-from lightning_evalkit.counts.counter import Ledger, Totals, TwoWays
+from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import unweighable
 from lightning_evalkit.counts.histogram import histogram, weighted_histogram
+from lightning_evalkit.counts.numpy_path import Array, any_of, array_of, within, within_unit, without_nan
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,25 +31,30 @@ FEW = 64
 """Up to so many classes, one count of a small matrix is faster than three counts of classes."""
 
 
-class MulticlassCounter(TwoWays):
+class MulticlassCounter(EagerOrDeferred):
     """Counts a ``Multiclass`` declaration; see ``Counter`` for what the methods promise."""
 
     task: Multiclass
 
     def __init__(self, task: Multiclass) -> None:
         self.task, self.classes = task, task.classes
-        self.cells = self.classes**2 if task.matrix else 3 * self.classes
+        self.matrix_kept = task.matrix or self._weighs_few()
+        self.cells = self.classes**2 if self.matrix_kept else 3 * self.classes
         self.kept = self.cells + len(task.hits)
         self.ignores = bool(task.ignored)
         self.width = self.kept + self.ignores + 2
         self.real_width = (self.kept if task.weighted else 0) + (2 if task.exact else 0)
         self.plain = not (task.weighted or task.samplewise or task.exact or task.hits or task.top_k > 1)
 
+    def _weighs_few(self) -> bool:
+        """Whether weights are kept in a matrix, of which all cells are sums and none is a difference."""
+        return self.task.weighted and not self.task.samplewise and 1 < self.classes <= FEW
+
     # ---- at once
 
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
         truth, label, scored = array_of(target).ravel(), array_of(preds), preds.ndim > target.ndim
-        used, fine = self._used(truth), True
+        used, fine = self._used(truth, target.dtype), True
         if scored:
             scores = np.moveaxis(label, 1, -1).reshape(-1, label.shape[1]) if label.ndim > 2 else label
             label = scores.argmax(1) if len(scores) else np.zeros(0, np.int64)
@@ -63,11 +69,11 @@ class MulticlassCounter(TwoWays):
         ledger = [samples - truth.size, samples, 1] if self.ignores else [samples, 1]
         return Totals(torch.from_numpy(np.concatenate((self._sums(truth, label), ledger))))
 
-    def _used(self, truth: Array) -> Array | None:
+    def _used(self, truth: Array, kind: torch.dtype) -> Array | None:
         """Which targets are not ignored; None if all are."""
         if not self.ignores:
             return None
-        used: Array = ~np.logical_or.reduce([equal_to(truth, index) for index in self.task.ignored])
+        used: Array = ~any_of(truth, self.task.marks(kind))
         return used
 
     def _fine(self, scores: Array, label: Array, used: Array | None) -> bool:
@@ -83,38 +89,42 @@ class MulticlassCounter(TwoWays):
 
     def _sums(self, truth: Array, label: Array) -> Array:
         if self.task.num_classes is None:
-            return np.array([np.count_nonzero(truth == label), truth.size, truth.size], dtype=np.int64)
+            hits = np.count_nonzero(truth == label)
+            return np.array([hits, truth.size - hits, truth.size - hits], dtype=np.int64)
         truth, label = truth.astype(np.int64, copy=False), label.astype(np.int64, copy=False)
         if not self.task.matrix and self.classes > FEW:
-            parts = (truth[truth == label], truth, label)
+            same = truth == label
+            parts = (truth[same], truth[~same], label[~same])
             return np.concatenate([np.bincount(part, minlength=self.classes) for part in parts])
         matrix = np.bincount(truth * self.classes + label, minlength=self.classes**2)
         if self.task.matrix:
             return matrix
         matrix = matrix.reshape(self.classes, self.classes)
-        return np.concatenate((matrix.diagonal(), matrix.sum(1), matrix.sum(0)))
+        right = matrix.diagonal()
+        return np.concatenate((right, matrix.sum(1) - right, matrix.sum(0) - right))
 
     # ---- deferred
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        label, good = self._decided(preds, target)
-        hits = [self._among(preds, target, k) for k in self.task.hits]
-        ignored = torch.zeros_like(good)
-        for index in self.task.ignored:
-            ignored = ignored | (target == index)
+        ahead = self._ahead(preds, target)
+        label, good = self._decided(preds, target, ahead)
+        hits = [ahead < k for k in self.task.hits]
+        ignored = self.task.left_out(target)
         truth = target.long()  # a byte is compared with 256 classes only after it was widened
         if self.task.num_classes is not None:
             good = good & (truth >= 0) & (truth < self.classes)
-        if weight is not None:
+        there = torch.ones_like(good)  # summed like the others, the number of samples may be a symbol
+        if weight is not None:  # what weighs nothing is not there, whatever its values
             weight = weight.to(real_dtype(weight.device))
-            good = good & unweighable(weight).logical_not()
+            good, there = good & unweighable(weight).logical_not(), weight != 0
+            good, ignored = good & there, ignored & there
         used = good & ignored.logical_not()
         codes = self._codes(truth, label.long(), used)
         masks = [hit & used for hit in hits]
         sums = [self._counted(codes, None), *(_row_sums(mask, self.task.samplewise) for mask in masks)]
         if self.ignores:
             sums.append(_row_sums(ignored, self.task.samplewise))
-        sums.append(_row_sums(torch.ones_like(used), self.task.samplewise))  # the number of samples may be a symbol
+        sums.append(_row_sums(there, self.task.samplewise))
         reals = []
         if weight is not None:
             weights = [torch.where(mask, weight, 0.0) for mask in (used, *masks)]
@@ -124,35 +134,44 @@ class MulticlassCounter(TwoWays):
         integers = torch.constant_pad_nd(torch.cat(sums, -1), (0, 1), 1)
         return Totals(integers, torch.cat(reals, -1) if reals else None)
 
-    def _decided(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def _ahead(self, preds: Tensor, target: Tensor) -> Tensor:
+        """How many classes come before the target: larger scores, and equal ones of a lower number, as in an arg max.
+
+        ``topk`` would take any of equal scores. Where nobody asks, the targets stand in.
+        """
+        if not self.task.hits and self.task.top_k == 1:
+            return target
+        place = target.long().clamp(0, self.classes - 1).unsqueeze(1)
+        own, numbers = preds.gather(1, place), torch.arange(self.classes, device=preds.device)
+        lower = numbers.view(-1, *[1] * (preds.ndim - 2)) < place
+        return torch.where(lower, preds >= own, preds > own).sum(1)
+
+    def _decided(self, preds: Tensor, target: Tensor, ahead: Tensor) -> tuple[Tensor, Tensor]:
         """Predicted labels, and which predictions are what was declared."""
         if preds.ndim == target.ndim:
             label, anything = preds.long(), torch.ones_like(preds, dtype=torch.bool)
             return label, anything if self.task.num_classes is None else (label >= 0) & (label < self.classes)
-        best, label = preds.max(1)  # NaN is the largest, and not equal to itself
+        best, label = preds.max(1)  # of equal ones the first; NaN is the largest, and not equal to itself
         if self.task.top_k > 1:
-            label = torch.where(self._among(preds, target, self.task.top_k), target, label)
+            label = torch.where(ahead < self.task.top_k, target, label)
         return label, (best.clamp(0, 1) if self.task.inputs == "probabilities" else best) == best
-
-    def _among(self, preds: Tensor, target: Tensor, k: int) -> Tensor:
-        """Whether the target is among the k largest scores."""
-        return (preds.topk(k, 1).indices == target.unsqueeze(1)).any(1)
 
     def _codes(self, truth: Tensor, label: Tensor, used: Tensor) -> Tensor:
         """A number for all that is counted, of shape (parts, *target): the last one for what is not used."""
-        if self.task.matrix:
+        if self.matrix_kept:
             return torch.where(used, truth * self.classes + label, self.cells).unsqueeze(0)
         right = used & (truth == label)
+        wrong = used ^ right
         if self.task.num_classes is None:
             truth = label = torch.zeros_like(truth)
-        pairs = ((right, truth), (used, truth), (used, label))
+        pairs = ((right, truth), (wrong, truth), (wrong, label))
         return torch.stack([torch.where(mask, code, self.classes) for mask, code in pairs])
 
     def _counted(self, codes: Tensor, weight: Tensor | None) -> Tensor:
         """The histogram of the codes: (cells,), or (N, cells) where samples are counted one by one."""
         codes = codes.flatten(2) if self.task.samplewise else codes.flatten(1).unsqueeze(1)
         parts, rows, elements = codes.shape
-        bins = (self.cells if self.task.matrix else self.classes) + 1  # the last holds what is not used
+        bins = (self.cells if self.matrix_kept else self.classes) + 1  # the last holds what is not used
         first = torch.arange(parts * rows, device=codes.device).view(parts, rows, 1) * bins
         places = codes + first
         if weight is None:
@@ -178,18 +197,21 @@ class MulticlassCounter(TwoWays):
 
     def counts(self, totals: Totals) -> Counts:
         """One class against the rest, of shape (C,) or (N, C)."""
-        if self.task.matrix:
+        if self.matrix_kept:
             matrix = self.matrix(totals)
-            right, targets, predicted = matrix.diagonal(dim1=-2, dim2=-1), matrix.sum(-1), matrix.sum(-2)
+            right = matrix.diagonal(dim1=-2, dim2=-1)
+            wrong = matrix - torch.diag_embed(right)
+            fn, fp = wrong.sum(-1), wrong.sum(-2)
         else:
-            kept = self._kept(totals).narrow(-1, 0, self.cells)
-            right, targets, predicted = kept.unflatten(-1, (3, self.classes)).unbind(-2)
-        fp, fn = predicted - right, targets - right
-        tn = targets.sum(-1, keepdim=True) - right - fp - fn
-        if self.task.weighted and totals.reals is not None:  # what rounding leaves of a cell without samples is nothing
-            samples = self.counts(Totals(totals.integers)).tn
-            tn = torch.where(samples == 0, 0.0, tn.clamp(min=0))
-        return Counts(tp=right, fp=fp, fn=fn, tn=tn)
+            right, fn, fp = self._kept(totals).narrow(-1, 0, self.cells).unflatten(-1, (3, self.classes)).unbind(-2)
+        if not self.task.weighted or totals.reals is None:
+            return Counts(tp=right, fp=fp, fn=fn, tn=(right + fn).sum(-1, keepdim=True) - right - fp - fn)
+        if self.matrix_kept and self.classes <= FEW:
+            return Counts(tp=right, fp=fp, fn=fn, tn=_of_others(matrix))
+        # What rounding leaves of a cell without samples is nothing.
+        samples = self.counts(Totals(totals.integers)).tn
+        elsewhere = (_without_each(fn) - fp).clamp(min=0)
+        return Counts(tp=right, fp=fp, fn=fn, tn=torch.where(samples == 0, 0.0, _without_each(right) + elsewhere))
 
     def matrix(self, totals: Totals) -> Tensor:
         """The confusion matrix, targets in rows and predictions in columns."""
@@ -205,18 +227,35 @@ class MulticlassCounter(TwoWays):
         assert totals.reals is not None  # declared exact
         return totals.reals.select(-1, -2), totals.reals.select(-1, -1)
 
+    def sizes(self, integers: Tensor) -> Tensor:
+        """How many elements were counted: those that are right or missed, or all of the matrix."""
+        return integers.narrow(-1, 0, self.cells if self.matrix_kept else 2 * self.classes).sum(-1)
+
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping; samples counted one by one are a batch each."""
         integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
-        first, length = (0, self.cells) if self.task.matrix else (self.classes, self.classes)
         *ignored, samples, updates = integers.narrow(0, self.kept, self.width - self.kept).tolist()
         return Ledger(
             updates=updates,
             ignored=sum(ignored),
-            invalid=samples - sum(ignored) - int(integers.narrow(0, first, length).sum()),
+            invalid=samples - sum(ignored) - int(self.sizes(integers)),
             guessed_logits=0,
             guessed_probabilities=0,
         )
+
+
+def _of_others(matrix: Tensor) -> Tensor:
+    """For every class the sum of the cells outside its row and column; nothing is subtracted."""
+    others = 1 - torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    return (others @ matrix * others).sum(-1)
+
+
+def _without_each(values: Tensor) -> Tensor:
+    """For every class the sum over the others; nothing is subtracted."""
+    sums = [part.cumsum(-1).roll(1, -1) for part in (values, values.flip(-1))]
+    for part in sums:
+        part.select(-1, 0).zero_()
+    return sums[0] + sums[1].flip(-1)
 
 
 def _row_sums(values: Tensor, samplewise: bool) -> Tensor:

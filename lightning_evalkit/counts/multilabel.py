@@ -1,7 +1,8 @@
 """Counting several yes-or-no predictions per sample: for each label as in a binary problem, and over samples.
 
 Totals, for L labels: tp × L, fp × L, positives × L, negatives × L, ignored, elements, [batches guessed to be
-probabilities, logits,] updates; as reals, where declared: the first 4 L weighted, sums over samples and their weights
+probabilities, logits,] updates; as reals, where declared: tp × L, fp × L, fn × L, tn × L weighted (a difference of sums
+would lose what is small beside them), sums over samples and their weights
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from lightning_evalkit.counts.arrays import (
+from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
+from lightning_evalkit.counts.counts import Counts, real_dtype
+from lightning_evalkit.counts.decisions import checked, decided, guesses, unweighable
+from lightning_evalkit.counts.numpy_path import (
     BLOCK,
     Array,
     above_cuts,
+    any_of,
     array_of,
-    equal_to,
     ones_among,
     true_per_column,
     true_per_row,
     within_unit,
     without_nan,
 )
-from lightning_evalkit.counts.counter import Ledger, Totals, TwoWays
-from lightning_evalkit.counts.counts import Counts, real_dtype
-from lightning_evalkit.counts.decisions import checked, decided, guesses, unweighable
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.inputs import Multilabel
 
 
-class MultilabelCounter(TwoWays):
+class MultilabelCounter(EagerOrDeferred):
     """Counts a ``Multilabel`` declaration; see ``Counter`` for what the methods promise.
 
     The ``rows`` of the declaration are sums over samples: "samples" (those with a label to look at, of all),
@@ -51,35 +52,35 @@ class MultilabelCounter(TwoWays):
         self.marginals = 4 * task.num_labels
         self.guesses = task.inputs == "auto"
         self.width = self.marginals + 1 + 2 * self.guesses + 2
-        self.real_width = (self.marginals if task.weighted else 0) + 2 * len(task.rows)
+        self.real_width = (self.marginals if task.weighted else 0) + 2 * len(task.sample_sums)
         self.plain = not task.weighted and not task.samplewise
 
     # ---- at once
 
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
-        reading = self.task.reading(preds)
-        if reading == "auto":
-            reading = "probabilities" if within_unit(array_of(preds)) else "logits"
+        score_kind = self.task.score_kind(preds)
+        if score_kind == "auto":
+            score_kind = "probabilities" if within_unit(array_of(preds)) else "logits"
         rows = max(BLOCK // self.task.num_labels, 1)
         blocks = [(preds, target)] if len(preds) <= rows else zip(preds.split(rows), target.split(rows), strict=True)
-        sums = [self._block(scores, truth, reading) for scores, truth in blocks]
+        sums = [self._block(scores, truth, score_kind) for scores, truth in blocks]
         if any(part is None for part in sums):
             raise InputError(self.task.complaint(preds, target, None))
         columns, reals = sums[0] if len(sums) == 1 else _added(sums)  # type: ignore[misc]
         elements, integers = target.numel(), np.empty(self.width, dtype=np.int64)
         integers[: columns.size], integers[columns.size], integers[-1] = columns, elements, 1
         if self.guesses:
-            integers[-3:-1] = elements > 0 and reading == "probabilities", elements > 0 and reading == "logits"
-        return Totals(torch.from_numpy(integers), torch.from_numpy(reals) if self.task.rows else None)
+            integers[-3:-1] = elements > 0 and score_kind == "probabilities", elements > 0 and score_kind == "logits"
+        return Totals(torch.from_numpy(integers), torch.from_numpy(reals) if self.task.sample_sums else None)
 
-    def _block(self, preds: Tensor, target: Tensor, reading: str) -> tuple[Array, Array] | None:
+    def _block(self, preds: Tensor, target: Tensor, score_kind: str) -> tuple[Array, Array] | None:
         """The sums over one block, up to the ignored, and over its samples; None for values that are not declared."""
         scores, truth = array_of(preds), array_of(target)
         used = None
         if self.task.ignore_index is not None:
-            used = ~equal_to(truth, self.task.ignore_index)
+            used = ~any_of(truth, self.task.marks(target.dtype))
             scores, truth = np.where(used, scores, 0), np.where(used, truth, 0)
-        positive, above = ones_among(truth), self._above(preds, scores, reading)
+        positive, above = ones_among(truth), self._above(scores, score_kind, preds.dtype)
         if positive is None or above is None:
             return None
         if used is not None:
@@ -92,19 +93,19 @@ class MultilabelCounter(TwoWays):
         columns: Array = np.concatenate(sums, dtype=np.float64)
         return columns, self._row_sums_of(both, above, positive, used)
 
-    def _above(self, preds: Tensor, scores: Array, reading: str) -> Array | None:
-        if reading == "labels":
+    def _above(self, scores: Array, score_kind: str, kind: torch.dtype) -> Array | None:
+        if score_kind == "labels":
             return ones_among(scores)
-        if not (within_unit(scores) if reading == "probabilities" else without_nan(scores)):
+        if not (within_unit(scores) if score_kind == "probabilities" else without_nan(scores)):
             return None
-        cuts = self.task.cuts(reading)
+        cuts = self.task.cuts(score_kind, kind)
         if len(cuts) == 1:
-            return above_cuts(preds, scores, cuts)[0]
-        columns = zip(preds.unbind(-1), np.moveaxis(scores, -1, 0), cuts, strict=True)
-        return np.stack([above_cuts(column, score, (cut,))[0] for column, score, cut in columns], -1)
+            return above_cuts(scores, cuts)[0]
+        above: Array = scores > np.array(cuts, dtype=scores.dtype)  # which holds numbers of the type exactly
+        return above
 
     def _row_sums_of(self, both: Array, above: Array, positive: Array, used: Array | None) -> Array:
-        if not self.task.rows:
+        if not self.task.sample_sums:
             return np.zeros(0)
         wrong, samples = np.count_nonzero(true_per_row(above ^ positive)), len(above)
         looked = samples if used is None else np.count_nonzero(true_per_row(used))
@@ -120,36 +121,39 @@ class MultilabelCounter(TwoWays):
     # ---- deferred
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        above, bad, probable = self._decided(preds)
+        above, bad, probable = self._decided(preds, weight)
         if weight is not None:
             weight = weight.to(real_dtype(weight.device))
             bad = bad | unweighable(weight)
         truth = checked(target, bad)
         positive, negative = truth == 1, truth == 0
-        index = self.task.ignore_index
-        ignored = torch.zeros_like(positive) if index is None else target.eq(index)  # type: ignore[arg-type]
+        ignored = self.task.left_out(target)
         kept = ignored.logical_not()
         positive, negative = positive & kept, negative & kept
         masks = torch.stack((above & positive, above & negative, positive, negative), -2)  # (..., 4, L)
         apart = torch.stack(
             (ignored, torch.ones_like(ignored)), -1
         )  # elements are summed: their number may be a symbol
+        if weight is not None:  # what weighs nothing is not there, whatever its values
+            there = weight != 0
+            masks, apart = masks & there.unsqueeze(-2), apart & there.unsqueeze(-1)
         sums = [masks.sum(-3).flatten(-2), apart.sum((-3, -2))]
         if self.guesses:
-            sums.append(guesses(probable, preds, sums[0]))
+            sums.append(guesses(probable, preds, sums[0], weight))
         integers = torch.constant_pad_nd(torch.cat(sums, -1), (0, 1), 1)
         reals = []
         if weight is not None:
-            weighed = torch.where(masks, weight.unsqueeze(-2), 0.0)
-            reals.append(weighed.sum(-3).flatten(-2))
-        if self.task.rows:
+            predicted, classes = masks.split(2, -2)
+            cells = torch.cat((predicted, predicted ^ classes), -2)
+            reals.append(torch.where(cells, weight.unsqueeze(-2), 0.0).sum(-3).flatten(-2))
+        if self.task.sample_sums:
             tp, fp, positives, negatives = masks.sum(-1).to(real_dtype(masks.device)).unbind(-1)
             row_weight = torch.ones_like(tp) if weight is None else weight.select(-1, 0)
             reals.append(self._row_sums(tp, fp, positives, negatives, row_weight))
         return Totals(integers, torch.cat(reals, -1) if reals else None)
 
-    def _decided(self, preds: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        above, bad, probable = decided(self.task, preds)
+    def _decided(self, preds: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        above, bad, probable = decided(self.task, preds, weight)
         if len(above) == 1:
             return above[0], bad, probable
         columns = [mask.select(-1, label) for label, mask in enumerate(above)]
@@ -181,17 +185,19 @@ class MultilabelCounter(TwoWays):
 
     def counts(self, totals: Totals) -> Counts:
         """One table per label, of shape (L,) or (N, L)."""
-        kept = totals.reals if self.task.weighted and totals.reals is not None else totals.integers
-        tp, fp, positives, negatives = (
-            kept.narrow(-1, 0, self.marginals).unflatten(-1, (4, self.task.num_labels)).unbind(-2)
-        )
+        weighted = self.task.weighted and totals.reals is not None
+        kept: Any = totals.reals if weighted else totals.integers
+        parts = kept.narrow(-1, 0, self.marginals).unflatten(-1, (4, self.task.num_labels)).unbind(-2)
+        if weighted:
+            return Counts(*parts)
+        tp, fp, positives, negatives = parts
         return Counts(tp=tp, fp=fp, fn=positives - tp, tn=negatives - fp)
 
-    def rows(self, totals: Totals, name: str) -> tuple[Tensor, Tensor]:
+    def sample_sums(self, totals: Totals, name: str) -> tuple[Tensor, Tensor]:
         """The sum of a row over samples, and over how many samples it is."""
         assert totals.reals is not None  # there are rows
-        rows = len(self.task.rows)
-        place = totals.reals.shape[-1] - 2 * rows + self.task.rows.index(name)
+        rows = len(self.task.sample_sums)
+        place = totals.reals.shape[-1] - 2 * rows + self.task.sample_sums.index(name)
         return totals.reals.select(-1, place), totals.reals.select(-1, place + rows)
 
     def ledger(self, totals: Totals) -> Ledger:

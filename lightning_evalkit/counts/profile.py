@@ -9,21 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch.nn.functional import softplus
 
-from lightning_evalkit.counts.counter import Ledger, Totals, TwoWays
+from lightning_evalkit.counts.calibration_sums import loss_of_answers, loss_of_classes
+from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
 from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.decisions import unweighable
 from lightning_evalkit.counts.histogram import weighted_histogram
 from lightning_evalkit.counts.losses import BINS, by_size
-from lightning_evalkit.counts.temperatures import (
-    WIDTH,
-    Sharpened,
-    limited,
-    sharpened_answers,
-    sharpened_classes,
-    taken,
-)
+from lightning_evalkit.counts.temperatures import WIDTH, Sharpened, sharpened_answers, sharpened_classes, unpack
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Multiclass, Multilabel
 
@@ -56,7 +49,7 @@ class LossSums(NamedTuple):
     sharpened: Sharpened
 
 
-class ProfileCounter(TwoWays):
+class ProfileCounter(EagerOrDeferred):
     """Adds up the log losses of a declaration; see ``Counter`` for what the methods promise."""
 
     task: Any
@@ -65,7 +58,7 @@ class ProfileCounter(TwoWays):
 
     def __init__(self, task: Declaration) -> None:
         self.task = task
-        self.many, self.labels = isinstance(task, Multiclass), isinstance(task, Multilabel)
+        self.is_multiclass, self.labels = isinstance(task, Multiclass), isinstance(task, Multilabel)
         self.groups = task.classes if isinstance(task, Multiclass) else getattr(task, "num_labels", 2)
         self.parts = [self.groups] * 2 + [BINS] * 4 + [WIDTH]
         self.real_width = sum(self.parts)
@@ -73,65 +66,69 @@ class ProfileCounter(TwoWays):
     def elements(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Elements:
         """Every element of a batch by itself."""
         with torch.no_grad():
-            logits, truth, used, weight = self._read(*self.task.arranged(preds, target, sample_weight))
-            return self._elements(logits, truth, torch.where(used, weight, 0))
+            scores, truth, used, weight = self._read(*self.task.arranged(preds, target, sample_weight))
+            return self._elements(scores, truth, torch.where(used, weight, 0))
 
     def _read(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Finite logits, targets that exist, which elements are used, and their weights."""
-        if self.many:
+        """Scores that are what was declared, targets that exist, which elements are used, and their weights."""
+        if self.is_multiclass:
             preds, target = preds.movedim(1, -1).flatten(0, -2), target.flatten()
         truth = target.long()
-        good = (truth >= 0) & (truth < (self.groups if self.many else 2)) & (truth == target)
+        good = (truth >= 0) & (truth < (self.groups if self.is_multiclass else 2)) & (truth == target)
         readable = self._readable(preds)
-        good = good & (readable.all(-1) if self.many else readable)
+        good = good & (readable.select(-1, 0) if self.is_multiclass else readable)
         ones = torch.ones_like(truth, dtype=real_dtype(preds.device))
         weight = ones if weight is None else weight.reshape(truth.shape).to(ones.dtype)
-        good = good & unweighable(weight).logical_not()
-        logits = torch.where(readable, self._logits(preds), 0)
+        good = good & unweighable(weight).logical_not() & (weight != 0)
         return (
-            limited(logits),
-            truth.clamp(0, self.groups - 1 if self.many else 1),
-            good & self._ignored(target).logical_not(),
+            torch.where(readable, preds, 0 if self.task.inputs == "logits" else 0.5),
+            truth.clamp(0, self.groups - 1 if self.is_multiclass else 1),
+            good & self.task.left_out(target).logical_not(),
             weight,
         )
 
     def _readable(self, preds: Tensor) -> Tensor:
-        """Which scores are what was declared."""
-        return preds.clamp(0, 1) == preds if self.task.inputs == "probabilities" else preds == preds
-
-    def _logits(self, preds: Tensor) -> Tensor:
+        """Which scores are what was declared, all of a sample for classes."""
+        good = preds.clamp(0, 1) == preds if self.task.inputs == "probabilities" else preds == preds
+        if not self.is_multiclass:
+            return good
         if self.task.inputs == "logits":
-            return preds
-        preds = preds.to(torch.promote_types(preds.dtype, torch.float32))
-        return preds.log() if self.many else preds.logit()
+            good = good & (preds.amax(-1, keepdim=True).abs() != torch.inf)  # of which a softmax is no number
+        return good.all(-1, keepdim=True).expand_as(good)
 
-    def _ignored(self, target: Tensor) -> Tensor:
-        ignored = torch.zeros_like(target, dtype=torch.bool)
-        for index in self.task.ignored:
-            ignored = ignored | (target == index)
-        return ignored
+    def _logits(self, scores: Tensor) -> Tensor:
+        """At least in single precision; infinite for certainty."""
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        if self.task.inputs == "logits":
+            return scores
+        return scores.log() if self.is_multiclass else scores.logit()
 
-    def _elements(self, logits: Tensor, truth: Tensor, weight: Tensor) -> Elements:
-        if self.many:
-            loss = logits.logsumexp(-1) - logits.gather(-1, truth.unsqueeze(-1)).squeeze(-1)
-            return Elements(loss, logits.argmax(-1) != truth, truth, weight)
-        margin = torch.where(truth == 1, logits, -logits)
+    def _elements(self, scores: Tensor, truth: Tensor, weight: Tensor) -> Elements:
+        """Losses are those of an evaluation, which judges scores by the same functions."""
+        if self.is_multiclass:
+            loss = loss_of_classes(scores, truth, self.task.inputs)
+            return Elements(loss, scores.argmax(-1) != truth, truth, weight)
+        answers = truth == 1
+        loss = loss_of_answers(scores, answers, self.task.inputs)
         groups = torch.arange(self.groups, device=truth.device).expand_as(truth) if self.labels else truth
-        wrong = (logits > 0) != (truth == 1)
-        return Elements(*(part.flatten() for part in (softplus(-margin), wrong, groups, weight)))
+        wrong = (scores > (0 if self.task.inputs == "logits" else 0.5)) != answers
+        return Elements(*(part.flatten() for part in (loss, wrong, groups, weight)))
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        logits, truth, used, weights = self._read(preds, target, weight)
-        every = self._elements(logits, truth, torch.where(used, weights, 0))
-        weighted = every.loss.to(every.weight.dtype) * every.weight
+        scores, truth, used, weights = self._read(preds, target, weight)
+        every = self._elements(scores, truth, torch.where(used, weights, 0))
+        # Of what weighs nothing an infinite loss would be no number.
+        weighted = torch.where(every.weight > 0, every.loss.to(every.weight.dtype), 0) * every.weight
         reals = [weighted_histogram(every.group, part, self.groups) for part in (weighted, every.weight)]
         for mask in (torch.ones_like(every.wrong), every.wrong):
             reals += [by_size(every.loss, torch.where(mask, part, 0)) for part in (weighted, every.weight)]
-        if self.many:
+        logits = self._logits(scores)
+        if self.is_multiclass:
             reals.append(sharpened_classes(logits, truth, every.weight))
         else:
             reals.append(sharpened_answers(logits.flatten(), truth.flatten() == 1, every.weight))
-        sums = (used, self._ignored(target), torch.ones_like(used))
+        there = (weights != 0).flatten()  # what weighs nothing is not there, whatever its values
+        sums = (used, self.task.left_out(target).flatten() & there, there)
         ledger = torch.stack([each.sum() for each in sums])
         return Totals(torch.constant_pad_nd(ledger, (0, 1), 1), torch.cat(reals))
 
@@ -139,7 +136,7 @@ class ProfileCounter(TwoWays):
         """The sums by their names."""
         assert totals.reals is not None  # always kept
         by_class, of_class, losses, weights, wrong, errors, row = totals.reals.split(self.parts)
-        return LossSums(by_class, of_class, losses, weights, wrong, errors, taken(row))
+        return LossSums(by_class, of_class, losses, weights, wrong, errors, unpack(row))
 
     def counts(self, totals: Totals) -> Any:
         """Refused: losses are added up."""

@@ -16,18 +16,15 @@ import numpy as np
 import torch
 
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
-from lightning_evalkit.counts.events import EVENTS, Event, batch_of
-from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.counts.grouped import EVENTS, Event, batch_of
+from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Declaration
-from lightning_evalkit.inputs.declaration import checked_number
+from lightning_evalkit.inputs.declaration import checked_number, refuse_large
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.counts.counts import Counts
-
-LARGEST_STATE = 2 * 2**30
-"""Bytes of one copy of the state."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,8 +39,8 @@ class Sliced(Declaration):
         checked_number("num_groups", self.num_groups, least=1)
 
     def described(self) -> dict[str, Any]:
-        """The declaration of the task, and how many groups there are."""
-        return {**self.of.described(), "num_groups": self.num_groups}
+        """The declaration of the task, how many groups there are, and their names."""
+        return {**self.of.described(), "num_groups": self.num_groups, "group_names": self.names}
 
     def __repr__(self) -> str:
         return f"{self.of} in {self.num_groups} groups"
@@ -76,8 +73,9 @@ class Sliced(Declaration):
     def complaint(self, preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor) -> str:
         """What is wrong with the values of a batch."""
         wrong = (group < 0) | (group >= self.num_groups)
-        for index in self.ignored:
-            wrong = wrong & (target != index)
+        wrong = wrong & self.left_out(target).logical_not()
+        if weight is not None:
+            wrong = wrong & (weight != 0)
         if not bool(wrong.any()):
             said: str = self.of.complaint(preds, target, weight)
             return said
@@ -92,18 +90,15 @@ class Sliced(Declaration):
 class SliceCounter:
     """Adds the samples of every group to a row of its own; ``each`` reads the rows."""
 
-    def __init__(self, counter: Any, num_groups: int) -> None:
+    def __init__(self, counter: Any, num_groups: int, group_names: tuple[str, ...] | None = None) -> None:
         task = counter.task
-        self.task = Sliced(task.inputs, task.ignore_index, task.weighted, of=task, num_groups=num_groups)
+        self.task = Sliced(
+            task.inputs, task.ignore_index, task.weighted, of=task, num_groups=num_groups, names=group_names
+        )
         self.each = EVENTS[type(counter)](counter)
         self.width, self.real_width = num_groups * self.each.columns + 3, num_groups * self.each.real_width
-        size = 8 * (self.width + self.real_width)
-        if size > LARGEST_STATE:
-            raise DeclarationError(
-                f"expected a state of at most {LARGEST_STATE / 2**30:g} GiB, got {size / 2**30:.1f} GiB for "
-                f"{num_groups:,} groups with {self.each.columns + self.each.real_width:,} numbers each: declare fewer "
-                "groups, classes, labels or thresholds, or no confusion matrix."
-            )
+        each = self.each.columns + self.each.real_width
+        refuse_large(self.width + self.real_width, f"{num_groups:,} groups with {each:,} numbers each")
 
     # ---- adding
 
@@ -127,14 +122,17 @@ class SliceCounter:
         memory[-3:] += ignored, 0, 1
 
     def _add(self, totals: Totals, preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor) -> None:
-        events = self.each.events(batch_of(preds, target, weight, group, self.task.num_groups))
-        invalid = (events.used | events.ignored).logical_not()
+        batch = batch_of(preds, target, weight, group, self.task.num_groups)
+        events = self.each.events(batch)
+        ignored, invalid = events.ignored, (events.used | events.ignored).logical_not()
+        if batch.there is not None:  # what weighs nothing is not there, whatever its values
+            ignored, invalid = ignored & batch.there, invalid & batch.there
         if not is_deferred(preds) and bool(invalid.any()):
             raise InputError(self.task.complaint(preds, target, weight, group))
         _scatter(totals.integers, self.each.columns, events.integers)
         if totals.reals is not None:
             _scatter(totals.reals, self.each.real_width, events.reals)
-        ledger = torch.stack((events.ignored.sum(), invalid.sum()))
+        ledger = torch.stack((ignored.sum(), invalid.sum()))
         totals.integers.narrow(0, self.width - 3, 3).add_(torch.constant_pad_nd(ledger, (0, 1), 1))
 
     # ---- reading

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 SHARPNESS = tuple(2.0 ** (place / 2) for place in range(-8, 9))
 """1/T at which losses are kept, half an octave apart."""
 WIDTH = 3 * len(SHARPNESS)
-LARGEST = 1e6
-"""Infinite logits count as this: a certainty that no temperature of the range can soften."""
 
 
 class Sharpened(NamedTuple):
-    """Sums over samples at each ``SHARPNESS``: losses, and their first and second derivatives by it."""
+    """Sums over samples at each ``SHARPNESS``: losses, and their first and second derivatives by it.
+
+    Infinite losses are in the losses alone: the slopes are of what a temperature can change.
+    """
 
     losses: Tensor
     slopes: Tensor
@@ -34,38 +35,57 @@ class Sharpened(NamedTuple):
 def sharpened_answers(logits: Tensor, answers: Tensor, weight: Tensor) -> Tensor:
     """Of yes-or-no answers, all of shape (M,), as one row."""
     margin = torch.where(answers, logits, -logits)
+    weight, lost = _changeable(margin, weight)
+    margin = torch.where(weight > 0, margin, 0)
     rows = []
     for sharpness in SHARPNESS:
         scaled = margin * sharpness
         doubt = (-scaled).sigmoid()
-        rows.append((softplus(-scaled), -margin * doubt, margin**2 * doubt * (1 - doubt)))
-    return _summed(rows, weight)
+        rows.append((softplus(-scaled), -margin * doubt, _square(margin, doubt * (1 - doubt))))
+    return _summed(rows, weight, lost)
 
 
 def sharpened_classes(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """Of one class among many, logits of shape (M, C), as one row."""
-    behind = logits - logits.amax(-1, keepdim=True)
-    right = behind.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    """Of one class among many, logits of shape (M, C), of which the largest is finite, as one row."""
+    best = logits.amax(-1, keepdim=True)
+    nothing = best == -torch.inf  # all probabilities are 0: no class is told from another, and the loss is infinite
+    behind = torch.where(nothing, 0, logits - best)
+    right = torch.where(nothing, -torch.inf, behind.gather(-1, target.unsqueeze(-1))).squeeze(-1)
+    weight, lost = _changeable(right, weight)
+    right = torch.where(weight > 0, right, 0)
+    reached = torch.where(behind == -torch.inf, 0, behind)  # what is never predicted adds nothing to a mean
     rows = []
     for sharpness in SHARPNESS:
         scaled = behind * sharpness
         chances = scaled.softmax(-1)
-        mean = (chances * behind).sum(-1)
-        spread = (chances * (behind - mean.unsqueeze(-1)) ** 2).sum(-1)
+        mean = (chances * reached).sum(-1)
+        spread = _square(reached - mean.unsqueeze(-1), chances).sum(-1)
         rows.append((scaled.logsumexp(-1) - right * sharpness, mean - right, spread))
-    return _summed(rows, weight)
+    return _summed(rows, weight, lost)
 
 
-def _summed(rows: list[tuple[Tensor, Tensor, Tensor]], weight: Tensor) -> Tensor:
+def _changeable(margin: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The weights of those whose loss a temperature changes, and what the others add: nothing, or infinity.
+
+    A certainty stays one at every temperature: its loss is 0 if it is right, and infinite if it is wrong.
+    """
+    lost = torch.where((margin == -torch.inf) & (weight > 0), torch.inf, 0).sum()
+    return torch.where(margin.abs() == torch.inf, 0, weight), lost
+
+
+def _square(size: Tensor, share: Tensor) -> Tensor:
+    """size² · share, also where the square alone would overflow."""
+    return (size * share.sqrt()) ** 2
+
+
+def _summed(rows: list[tuple[Tensor, Tensor, Tensor]], weight: Tensor, lost: Tensor) -> Tensor:
     kind = real_dtype(weight.device)
-    return torch.stack([(part.to(kind) * weight).sum() for parts in zip(*rows, strict=True) for part in parts])
+    losses, *slopes = (
+        torch.stack([(part.to(kind) * weight).sum() for part in parts]) for parts in zip(*rows, strict=True)
+    )
+    return torch.cat((losses + lost.to(kind), *slopes))
 
 
-def limited(logits: Tensor) -> Tensor:
-    """At least in single precision, and finite."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32)).clamp(-LARGEST, LARGEST)
-
-
-def taken(row: Tensor) -> Sharpened:
+def unpack(row: Tensor) -> Sharpened:
     """The sums out of their row."""
     return Sharpened(*row.view(3, len(SHARPNESS)).unbind())

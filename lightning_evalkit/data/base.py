@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from lightning.pytorch import LightningDataModule
 
 from lightning_evalkit.data.loader import TensorLoader
 from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.trainer import LightningDataModule
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,10 +6,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning.pytorch.utilities import rank_zero_warn
+from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.errors import DeclarationError
-from lightning_evalkit.state.synchronise import rank_of_ranks
+from lightning_evalkit.ranks import rank_and_world_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Order:
 
     def mine(self) -> Tensor | None:
         """The rows of this rank, in order; None for all of them as they are."""
-        rank, ranks = rank_of_ranks()
+        rank, ranks = rank_and_world_size()
         if not self.shuffle:
             return None if ranks == 1 else torch.arange(self.rows)[rank::ranks]
         generator = stream("order", self.seed, self.epoch)
@@ -67,7 +67,7 @@ class TensorLoader:
         self._given, self._resumed = 0, dict[str, int]()
 
     def __len__(self) -> int:
-        return -(-self.order.rows // (rank_of_ranks()[1] * self.batch_size))
+        return -(-self.order.rows // (rank_and_world_size()[1] * self.batch_size))
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         rows = self.order.mine()
@@ -127,7 +127,7 @@ class TensorLoader:
             "batch_size": self.batch_size,
             "shuffle": int(order.shuffle),
             "seed": order.seed,
-            "processes": rank_of_ranks()[1],
+            "processes": rank_and_world_size()[1],
         }
 
 

@@ -30,7 +30,7 @@ class Shares(NamedTuple):
     test: float
 
 
-class Rows(NamedTuple):
+class SplitRows(NamedTuple):
     """The rows of each split, in the order of the table."""
 
     train: Tensor
@@ -48,7 +48,7 @@ def checked_shares(val_share: float, test_share: float) -> Shares:
     return Shares(1 - val_share - test_share, val_share, test_share)
 
 
-def stratified(target: Tensor, shares: Shares, seed: int, names: Sequence[str], source: str) -> Rows:
+def stratified(target: Tensor, shares: Shares, seed: int, names: Sequence[str], source: str) -> SplitRows:
     """Share out rows at random so that each class, or each label, has its share in each split.
 
     A target of shape (N,) holds classes: each is given to every split by its share, rounded up or down, first so that
@@ -66,7 +66,7 @@ def stratified(target: Tensor, shares: Shares, seed: int, names: Sequence[str], 
     split = torch.empty_like(order)
     split[order] = _of_classes(shuffled, shares) if target.ndim == 1 else _of_labels(shuffled.bool(), shares)
     _check_presence(target, split, names, source)
-    return Rows(*((split == place).nonzero().flatten() for place in range(SPLITS)))
+    return SplitRows(*((split == place).nonzero().flatten() for place in range(SPLITS)))
 
 
 def _of_classes(classes: Tensor, shares: Shares) -> Tensor:

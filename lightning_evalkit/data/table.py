@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightning_evalkit.data.base import extra
+from lightning_evalkit.data.encodings import refuse_other_encodings, refuse_other_formats
 from lightning_evalkit.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Table:
         try:
             self.schema = self.read_schema()
             self.names: list[str] = self.schema.names
+        except InputError:
+            raise
         except self.refusals as wrong:
             raise self.unreadable(wrong) from wrong
         self._refuse_equal_names()
@@ -154,6 +157,7 @@ class CsvTable(Table):
 
     def read_schema(self) -> Any:
         """Names, and the types that the first block of the file suggests."""
+        refuse_other_formats(self.file, self.path)
         with extra("pyarrow.csv", "pyarrow").open_csv(self.file, parse_options=self._parse_options()) as reader:
             return reader.schema
 
@@ -175,7 +179,9 @@ class CsvTable(Table):
         return f"row {row + 1}"
 
     def unreadable(self, wrong: Exception) -> InputError:
-        """Mostly a line with too few or too many values."""
+        """Mostly a line with too few or too many values, or text in another encoding."""
+        if isinstance(wrong, UnicodeDecodeError) or "UTF8" in str(wrong):
+            refuse_other_encodings(self.file, self.path)
         width = None
         for line, values in self._lines():
             width = width or len(values)

@@ -13,28 +13,19 @@ import torch
 from lightning_evalkit.data.base import Splits, TensorDataModule
 from lightning_evalkit.data.splitting import checked_shares, standardised, stratified
 from lightning_evalkit.data.table import opened
-from lightning_evalkit.errors import DeclarationError, InputError, nearest
+from lightning_evalkit.data.targets import labels, one_target
+from lightning_evalkit.errors import DeclarationError, InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from lightning_evalkit.data.splitting import Rows
+    from lightning_evalkit.data.splitting import SplitRows
     from lightning_evalkit.data.table import Table
 
 LEAST_ROWS = 6
 """Two classes in three splits."""
 INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 """Names of an index that was written to the file by accident: the number of the row, which is no feature."""
-TRUTH = {"true": True, "false": False}
-MEANT = {True: ("true", "yes", "on", "1"), False: ("false", "no", "off", "0")}
-"""What positive=True may stand for: YAML makes a truth value of an unquoted yes or no."""
-
-
-class Target(NamedTuple):
-    """What is to be predicted, and the names of its classes (of two, the positive one last) or of its labels."""
-
-    values: Tensor
-    names: list[str]
 
 
 class Contents(NamedTuple):
@@ -50,8 +41,9 @@ class TabularDataModule(TensorDataModule):
 
     ``target`` is a column, or a list of columns that are labels (0 or 1 each). One column is binary if it holds 0 and 1
     or false and true, or if ``positive`` says which of its two values is the positive one; three values or more are
-    classes, sorted, and become ``class_names``. ``features`` are all other columns by default; ``weight`` names a
-    column of sample weights, which are the third tensor of each batch. The file is read once, when first needed.
+    classes and become ``class_names``, as they are written (01 and 1 are two of them), sorted as numbers if all are.
+    ``features`` are all other columns by default; ``weight`` names a column of sample weights, which are the third
+    tensor of each batch. The file is read once, when first needed.
     """
 
     num_labels: int
@@ -116,7 +108,7 @@ class TabularDataModule(TensorDataModule):
         weights = [] if self.weight is None else [self.weight]
         features = self.features or _other_columns(table, {*self.targets, *weights})
         _check_rows(table.load([*features, *weights], self.targets), self.path)
-        target = _labels(table, self.targets) if self.multilabel else _one(table, self.targets[0], self.positive)
+        target = labels(table, self.targets) if self.multilabel else one_target(table, self.targets[0], self.positive)
         rows = stratified(target.values, self.shares, self.seed, target.names, f"{self.path}, target {self.targets}")
         tensors = [self._features(table, features, rows.train), target.values]
         tensors += [_weights(table, name, rows) for name in weights]
@@ -169,106 +161,7 @@ def _check_rows(rows: int, path: str) -> None:
         )
 
 
-def _one(table: Table, name: str, positive: Any) -> Target:
-    """Binary or several classes, by declaration or by the number of values."""
-    codes, values = _classes(table, name)
-    names = list(map(_word, values))
-    if positive is not None:
-        place = _place_of(positive, names, f"{table.path}, column {name!r}")
-        return Target((codes == place).long(), [names[1 - place], names[place]])
-    if len(values) == 2 and values != [0, 1]:
-        raise InputError(
-            f"{table.path}, column {name!r}: expected to be told which of the two values {names[0]!r} and {names[1]!r} "
-            f"is the positive one, for example by positive={names[1]!r}."
-        )
-    return Target(codes, names)
-
-
-def _place_of(positive: Any, names: list[str], source: str) -> int:
-    """Which of two values was declared to be the positive one."""
-    if len(names) != 2:
-        raise InputError(
-            f"{source}: expected two values, of which positive={positive!r} is one, got {len(names)} "
-            f"({', '.join(map(repr, names[:5]))}, …): leave positive out to predict all of them."
-        )
-    places = [place for place, name in enumerate(names) if _is_meant(name, positive)]
-    if len(places) != 1:
-        hint = nearest(_word(positive), names)
-        raise InputError(f"{source}: expected positive={positive!r} to be one of its values: {hint}")
-    return places[0]
-
-
-def _is_meant(name: str, positive: Any) -> bool:
-    read = _understood([positive])[0]
-    if isinstance(read, bool):
-        return name.lower() in MEANT[read]
-    return name in (_word(positive), _word(read))
-
-
-def _labels(table: Table, names: list[str]) -> Target:
-    """A 0 or 1 for each row and label."""
-    columns = []
-    for name in names:
-        codes, values = _classes(table, name)
-        for place, value in enumerate(values):
-            if value not in (0, 1):
-                raise table.wrong(name, _first(codes, place), "0 or 1, or false or true, in every label")
-        columns.append(codes)
-    return Target(torch.stack(columns, 1), names)
-
-
-def _classes(table: Table, name: str) -> tuple[Tensor, list[Any]]:
-    """The number of each row's class, and the classes in order."""
-    codes, written = table.values(name)
-    values = _understood(written)
-    for place, value in enumerate(values):
-        if not _is_class(value):
-            raise table.wrong(name, _first(codes, place), "a class: a text, a whole number, true or false")
-    known = sorted(set(values))
-    if len(known) == 1:
-        raise InputError(f"{table.path}, column {name!r}: expected two classes or more, got only {_word(known[0])!r}.")
-    number = {value: place for place, value in enumerate(known)}
-    return torch.tensor([number[value] for value in values])[codes], known
-
-
-def _understood(values: list[Any]) -> list[Any]:
-    """Texts as the numbers or the truth values that all of them are; anything else as it is."""
-    if all(isinstance(value, str) for value in values):
-        for reading in (_number, TRUTH.__getitem__):
-            try:
-                return [reading(value.strip().lower()) for value in values]
-            except (ValueError, KeyError):
-                continue
-    return values
-
-
-def _number(text: str) -> float:
-    if "_" in text:  # Python's own digits
-        raise ValueError(text)
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
-
-
-def _is_class(value: Any) -> bool:
-    if isinstance(value, str):
-        return bool(value.strip())
-    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-
-
-def _word(value: Any) -> str:
-    """A class as a person would write it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _first(codes: Tensor, place: int) -> int:
-    return int((codes == place).int().argmax())
-
-
-def _weights(table: Table, name: str, rows: Rows) -> Tensor:
+def _weights(table: Table, name: str, rows: SplitRows) -> Tensor:
     """A column of weights, with something to weigh in each split."""
     weights = table.numbers(name)
     if (weights < 0).any():

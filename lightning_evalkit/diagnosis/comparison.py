@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.diagnosis.finding import Finding, Table
@@ -28,8 +28,10 @@ class Identity:
     reasons: tuple[str, ...]
 
 
-def explain(counts: Counts, first: str = "accuracy", second: str = "f1") -> Finding:
+def explain(counts: Counts, first: str = "accuracy", second: str = "f1", zero_division: float = nan) -> Finding:
     """Say whether two statistics of these counts are equal, by which identity, and when they part.
+
+    ``zero_division`` stands for 0/0, as in the evaluation whose numbers are explained.
 
     >>> from lightning_evalkit.counts import Counts
     >>> explain(Counts(tp=40, fp=10, fn=10, tn=40)).headline
@@ -39,7 +41,7 @@ def explain(counts: Counts, first: str = "accuracy", second: str = "f1") -> Find
     if one == other:
         raise InputError(f"expected two different statistics, got {first!r} twice.")
     counts = counts.exact()
-    a, b = _Value(one, counts), _Value(other, counts)
+    a, b = (_Value(each, counts, zero_division) for each in (one, other))
     defined = a.defined and b.defined
     identity = IDENTITIES.get(frozenset({one.name, other.name}), _no_identity)(counts)
     reasons = identity.reasons if defined else tuple(reason for value in (a, b) for reason in value.why_undefined())
@@ -47,7 +49,7 @@ def explain(counts: Counts, first: str = "accuracy", second: str = "f1") -> Find
         code=identity.code if defined else "undefined",
         headline=_headline(a, b),
         reasons=reasons,
-        table=_at_other_prevalences(counts, one, other),
+        table=_at_other_prevalences(counts, a, b),
         evidence=_evidence(counts, a, b),
     )
 
@@ -55,15 +57,20 @@ def explain(counts: Counts, first: str = "accuracy", second: str = "f1") -> Find
 class _Value:
     """A statistic's value: exact where it is a fraction, and as a number in any case."""
 
-    def __init__(self, statistic: Statistic, counts: Counts) -> None:
+    def __init__(self, statistic: Statistic, counts: Counts, zero_division: float) -> None:
         quantity = statistic(counts)
-        self.statistic, self.counts = statistic, counts
+        self.statistic, self.counts, self.zero_division = statistic, counts, zero_division
         self.exact = quantity.exact()
-        self.number = float(quantity.value()) if self.exact is None else float(self.exact)
+        self.number = float(quantity.value(zero_division)) if self.exact is None else float(self.exact)
         self.defined = not bool(quantity.undefined())
+        self.reported = self.defined or self.number == self.number
 
     def __str__(self) -> str:
-        return f"{self.number:.6g}" if self.defined else "undefined"
+        return f"{self.number:.6g}" if self.reported else "undefined"
+
+    def at(self, counts: Counts) -> _Value:
+        """The same statistic of other counts."""
+        return _Value(self.statistic, counts, self.zero_division)
 
     def minus(self, other: _Value) -> float:
         """The gap; 0.0 exactly when both are equal (roots are compared as numbers)."""
@@ -79,7 +86,8 @@ class _Value:
     def why_undefined(self) -> list[str]:
         if self.defined:
             return []
-        return [f"{self.statistic.name} is 0/0 here ({self.statistic.formula}): {why_undefined(self.counts)}."]
+        stands = f"; zero_division = {self.zero_division:g} stands for it" if self.reported else ""
+        return [f"{self.statistic.name} is 0/0 here ({self.statistic.formula}): {why_undefined(self.counts)}{stands}."]
 
 
 def why_undefined(counts: Counts) -> str:
@@ -97,10 +105,13 @@ def why_undefined(counts: Counts) -> str:
 
 def _headline(a: _Value, b: _Value) -> str:
     names = f"{a.statistic.name} and {b.statistic.name}"
-    if not (a.defined and b.defined):
+    if not (a.reported and b.reported):
         return f"{names} cannot be compared: {a.statistic.name} is {a}, {b.statistic.name} is {b}."
+    stands = "" if a.defined and b.defined else f", where zero_division = {a.zero_division:g} stands for 0/0"
     gap = a.minus(b)
-    return f"{names} are equal: both are {a}." if gap == 0 else f"{names} differ by {abs(gap):.6g}: {a} and {b}."
+    if gap == 0:
+        return f"{names} are equal: both are {a}{stands}."
+    return f"{names} differ by {abs(gap):.6g}: {a} and {b}{stands}."
 
 
 def accuracy_and_f1(counts: Counts) -> Identity:
@@ -178,24 +189,24 @@ IDENTITIES: dict[frozenset[str], Callable[[Counts], Identity]] = {
 }
 
 
-def _at_other_prevalences(counts: Counts, one: Statistic, other: Statistic) -> Table | None:
+def _at_other_prevalences(counts: Counts, a: _Value, b: _Value) -> Table | None:
     if not (counts.positives and counts.negatives):
         return None
     shares = [("here", counts)] + [(f"{float(p):.0%}", at_prevalence(counts, p)) for p in PREVALENCES]
-    rows = [(name, str(_Value(one, c)), str(_Value(other, c))) for name, c in shares]
-    return Table(("positives", one.name, other.name), tuple(rows))
+    rows = [(name, str(a.at(there)), str(b.at(there))) for name, there in shares]
+    return Table(("positives", a.statistic.name, b.statistic.name), tuple(rows))
 
 
 def _evidence(counts: Counts, a: _Value, b: _Value) -> dict[str, Any]:
     about_f1 = {a.statistic.name, b.statistic.name} == {"accuracy", "f1"}
     crossing = crossing_prevalence(counts) if about_f1 else None
-    both = a.defined and b.defined
+    both = a.reported and b.reported
     gap = a.minus(b) if both else None
     projected = {}
     if counts.positives and counts.negatives:
         for p in PREVALENCES:
             there = at_prevalence(counts, p)
-            projected[f"{float(p):g}"] = {v.statistic.name: _Value(v.statistic, there).plain() for v in (a, b)}
+            projected[f"{float(p):g}"] = {v.statistic.name: v.at(there).plain() for v in (a, b)}
     numbers = (cell if isinstance(cell, int) else float(cell) for cell in counts.cells)
     return {
         "counts": dict(zip(("tp", "fp", "fn", "tn"), numbers, strict=True)),

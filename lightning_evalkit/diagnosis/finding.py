@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from lightning_evalkit.diagnosis.literal import literal, one_line
+
 
 @dataclass(frozen=True)
 class Table:
@@ -16,16 +18,17 @@ class Table:
 
     def text(self) -> str:
         """Columns padded to one width each."""
-        widths = [max(map(len, column)) for column in zip(self.headings, *self.rows, strict=True)]
-        lines = (self.headings, *self.rows)
+        lines = [[one_line(cell) for cell in line] for line in (self.headings, *self.rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
         )
 
     def markdown(self) -> str:
-        """A Markdown table."""
-        rule = tuple("---:" for _ in self.headings)
-        return "\n".join("| " + " | ".join(line) + " |" for line in (self.headings, rule, *self.rows))
+        """A Markdown table that shows every cell as it is."""
+        headings, *rows = ([literal(cell) for cell in line] for line in (self.headings, *self.rows))
+        rule = ["---:" for _ in headings]
+        return "\n".join("| " + " | ".join(line) + " |" for line in (headings, rule, *rows))
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,14 @@ class Finding:
 
     def text(self) -> str:
         """Plain text, one reason per line."""
-        parts = [self.headline, *(f"- {reason}" for reason in self.reasons)]
+        parts = [one_line(self.headline), *(f"- {one_line(reason)}" for reason in self.reasons)]
         if self.table is not None:
             parts += ["", self.table.text()]
         return "\n".join(parts)
 
     def markdown(self) -> str:
-        """Markdown with the headline in bold."""
-        parts = [f"**{self.headline}**", "", *(f"- {reason}" for reason in self.reasons)]
+        """Markdown with the headline in bold; names in it are shown as they are."""
+        parts = [f"**{literal(self.headline)}**", "", *(f"- {literal(reason)}" for reason in self.reasons)]
         if self.table is not None:
             parts += ["", self.table.markdown()]
         return "\n".join(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.diagnosis.finding import Finding, Table
@@ -17,45 +17,93 @@ LARGE = 0.1
 
 
 def explain_loss(
-    profile: Profile, hardest: Sequence[Any] = (), names: Sequence[str] = (), before: Profile | None = None
+    profile: Profile,
+    hardest: Sequence[Any] = (),
+    names: Sequence[str] = (),
+    before: Profile | None = None,
+    accuracy: str = "accuracy",
+    halfway: bool = True,
+    width: float = 0.0,
 ) -> Finding:
     """Say where a log loss comes from; with an earlier profile also what has changed since, and what has not.
 
-    ``hardest`` are samples with the largest losses, whose groups are numbers of ``names``.
+    ``hardest`` are samples with the largest losses, whose groups are numbers of ``names``. ``accuracy`` is what the
+    profile's accuracy is called, ``halfway`` whether it is decided where both answers are equally probable. ``width``
+    is the share of the loss that is left open where single losses are read from bins.
     """
     if not profile.samples:
         return Finding("no-samples", "No samples were counted, so there is no loss to explain.")
     before = before if before is not None and before.samples else None
-    code, headline = _verdict(profile, before)
-    reasons = [*_change(profile, before), *_carried(profile), *_remedy(profile)]
+    numbers = f"log loss {profile.loss:.4g}, {accuracy} {profile.accuracy:.4g}"
     rows = tuple(
         (str(each.sample), f"{each.loss:.4g}", f"{each.chance:.2g}", names[each.group] if names else str(each.group))
         for each in hardest
     )
     table = Table(("sample", "log loss", "probability given to the truth", "truth"), rows) if rows else None
-    evidence = {
-        name: getattr(profile, name)
-        for name in ("loss", "accuracy", "refinement", "calibration", "temperature", "of_worst", "of_wrong")
-    }
-    return Finding(code, headline, tuple(reasons), table, evidence)
+    evidence = {"loss": profile.loss, "accuracy": profile.accuracy}
+    if width > LARGE:
+        code, headline, reasons = "loss-and-accuracy", f"{HOW_SURE}: {numbers}.", [TOO_WIDE]
+    else:
+        code, headline = _verdict(profile, before, accuracy, numbers)
+        reasons = [
+            *_change(profile, before),
+            *_carried(profile),
+            *_remedy(profile, accuracy, halfway),
+            *_left_open(width),
+        ]
+        told = ("refinement", "calibration", "temperature", "of_worst", "of_wrong")
+        evidence |= {name: getattr(profile, name) for name in told}
+    if profile.loss == inf:
+        code, headline = "infinite-loss", f"The loss is infinite, for being sure and wrong: {numbers}."
+        reasons = [*_infinite(profile), *([TOO_WIDE] if width > LARGE else [])]
+    plain = {name: value if isfinite(value) else None for name, value in evidence.items()}
+    return Finding(code, headline, tuple(reasons), table, plain)
 
 
-def _verdict(now: Profile, before: Profile | None) -> tuple[str, str]:
-    numbers = f"log loss {now.loss:.4g}, accuracy {now.accuracy:.4g}"
+HOW_SURE = "Accuracy counts which side, log loss how sure"
+TOO_WIDE = (
+    "The bins of this evaluation are too wide to say which samples carry the loss, and what a temperature would do: "
+    "raise its resolution, or use LossProfile, which looks at every sample."
+)
+
+
+def _left_open(width: float) -> list[str]:
+    """Nothing is left open of losses that were looked at one by one."""
+    if width < 0.001:
+        return []
+    return [f"Shares and temperatures are read from bins of scores, which leave {width:.1%} of the loss open."]
+
+
+def _infinite(now: Profile) -> list[str]:
+    number = f"{now.infinite:,.6g}" if now.infinite else "Some"  # which share a bin with others
+    said = [
+        f"{number} of {now.samples:,.6g} samples gave a probability of 0 to what happened: one is enough to make the "
+        "mean of -ln(probability) infinite, and it stays so at every temperature.",
+    ]
+    if 0 < now.infinite < now.samples:
+        said.append(f"The mean log loss of all others is {now.otherwise:.4g}.")
+    return [
+        *said,
+        "Probabilities of exactly 0 or 1 come from logits too large for their precision: evaluate logits, in single "
+        "precision or more, or keep probabilities away from 0 and 1.",
+    ]
+
+
+def _verdict(now: Profile, before: Profile | None, accuracy: str, numbers: str) -> tuple[str, str]:
     if before is not None and now.loss > before.loss * (1 + LARGE):
         share = min((now.calibration - before.calibration) / (now.loss - before.loss), 1.0)
         moved = abs(now.accuracy - before.accuracy) > 0.25 * max(1 - before.accuracy, 1e-9)
         said = (
             f"went from {before.accuracy:.4g} to {now.accuracy:.4g}" if moved else f"stands still at {now.accuracy:.4g}"
         )
-        risen = f"The loss has risen from {before.loss:.4g} to {now.loss:.4g} while accuracy {said}"
+        risen = f"The loss has risen from {before.loss:.4g} to {now.loss:.4g} while {accuracy} {said}"
         if share > 0.5 and 1 - now.accuracy < 1.5 * (1 - before.accuracy):
             return "loss-rises-by-confidence", f"{risen}: {share:.0%} of the rise is false confidence."
         return "loss-rises", f"{risen}: the model knows less than before."
     if now.calibration > LARGE * now.loss and not now.at_the_end:
         side = "sure" if now.temperature > 1 else "cautious"
         return f"too-{side}", f"The predictions are too {side}: {numbers}."
-    return "loss-and-accuracy", f"Accuracy counts which side, log loss how sure: {numbers}."
+    return "loss-and-accuracy", f"{HOW_SURE}: {numbers}."
 
 
 def _change(now: Profile, before: Profile | None) -> list[str]:
@@ -85,17 +133,24 @@ def _carried(now: Profile) -> list[str]:
     return said
 
 
-def _remedy(now: Profile) -> list[str]:
+def _remedy(now: Profile, accuracy: str, halfway: bool) -> list[str]:
     if now.at_the_end:
-        why = "every prediction is right" if now.accuracy == 1 else "the order of the scores says little"
-        return [f"No temperature between 1/16 and 16 is best: {why}."]
+        end, large = ("above 16", "large") if now.temperature > 1 else ("below 1/16", "small")
+        why = "every prediction is right" if now.accuracy == 1 else f"the logits are much too {large}"
+        why += ", or their order says little" if now.temperature > 1 else ""
+        return [f"The best temperature is {end}, beyond those that are looked at: {why}."]
     if now.calibration <= LARGE * now.loss:
         return [
             f"A temperature would change little: {now.temperature:.3g} is best, with a loss of {now.refinement:.4g}."
         ]
+    kept = (
+        f"leaves every prediction, and so the {accuracy}, as it is"
+        if halfway
+        else "leaves the order of the scores as it is; a threshold other than 0.5 has to move with the logits"
+    )
     return [
         f"Dividing the logits by {now.temperature:.3g} (TemperatureScaling) brings the loss to {now.refinement:.4g}, "
-        f"{now.calibration / now.loss:.0%} less, and leaves every prediction, and so the accuracy, as it is."
+        f"{now.calibration / now.loss:.0%} less, and {kept}."
     ]
 
 
@@ -106,15 +161,24 @@ def explain_confidence(samples: float, loss: float, confidence: float, hits: flo
     loss, confidence, accuracy = loss / samples, confidence / samples, hits / samples
     gap = confidence - accuracy
     side = "too sure" if gap > 0.01 else "too cautious" if gap < -0.01 else "as sure as they are right"
+    cost = (
+        "The log loss is infinite: at least one truth was given a probability of 0, and one is enough."
+        if loss == inf
+        else f"A log loss of {loss:.4g} is what giving every truth a probability of {exp(-loss):.2g} would cost."
+    )
     reasons = (
         f"The predicted class is given a probability of {confidence:.4g} on average and is right in {accuracy:.4g} of "
         f"the cases: the predictions are {side}" + (f", by {abs(gap):.4g}." if abs(gap) > 0.01 else "."),
-        f"A log loss of {loss:.4g} is what giving every truth a probability of {exp(-loss):.2g} would cost. Accuracy "
-        "only asks whether the truth has the highest one: it stands still while errors are made with more confidence.",
+        f"{cost} Accuracy only asks whether the truth has the highest one: it stands still while errors are made with "
+        "more confidence.",
         "LossProfile says which samples carry the loss, and what a temperature would do.",
     )
     code = {"too sure": "too-sure", "too cautious": "too-cautious"}.get(side, "loss-and-accuracy")
-    evidence = {"loss": loss, "accuracy": accuracy, "confidence": confidence}
+    evidence = {"loss": loss if isfinite(loss) else None, "accuracy": accuracy, "confidence": confidence}
     return Finding(
-        code, f"Log loss {loss:.4g}, accuracy {accuracy:.4g}: predictions are {side}.", reasons, None, evidence
+        "infinite-loss" if loss == inf else code,
+        f"Log loss {loss:.4g}, accuracy {accuracy:.4g}: predictions are {side}.",
+        reasons,
+        None,
+        evidence,
     )

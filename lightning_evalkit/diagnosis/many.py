@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.diagnosis.finding import Finding, Table
@@ -17,10 +18,13 @@ NO_IDENTITY: tuple[str, ...] = ("No identity is known for this pair: the values 
 MICRO = frozenset({"accuracy", "precision/micro", "recall/micro", "f1/micro"})
 
 
-def explain_multiclass(counts: Counts, values: dict[str, float], all_classes: bool = True) -> Finding:
+def explain_multiclass(
+    counts: Counts, values: dict[str, float], all_classes: bool = True, zero_division: float = nan
+) -> Finding:
     """Say whether two numbers of a multiclass table are equal, and why; counts are of one class against the rest.
 
     ``all_classes`` is False where the samples of some class are ignored, so that averages leave it out.
+    ``zero_division`` is what stood for 0/0 in the values.
     """
     code, reasons = "no-identity", NO_IDENTITY
     names, classes = frozenset(values), counts.tp.numel()
@@ -44,22 +48,32 @@ def explain_multiclass(counts: Counts, values: dict[str, float], all_classes: bo
         )
     elif names == {"balanced_accuracy", "recall/macro"}:
         code = "balanced-accuracy-is-macro-recall"
+        others = (
+            "which are the same"
+            if zero_division != zero_division
+            else f"and zero_division = {zero_division:g} is the value of those that do not occur"
+        )
         reasons = (
             f"Balanced accuracy is the mean recall of the classes that occur as target, here {occurring} of {classes}; "
-            "macro recall is over the classes where recall has a value, which are the same.",
+            f"macro recall is over the classes where recall has a value, {others}.",
         )
     return _finding(code, values, reasons, None, {"samples": total, "correct": right, "classes": classes})
 
 
 def explain_multilabel(
-    counts: Counts, values: dict[str, float], labels: Sequence[str], all_labels: bool = True
+    counts: Counts,
+    values: dict[str, float],
+    labels: Sequence[str],
+    all_labels: bool = True,
+    zero_division: float = nan,
 ) -> Finding:
     """Say whether two numbers over labels are equal, and why; counts are of each label.
 
     ``all_labels`` is False where some labels of some samples are ignored, which loosens the bounds between them.
+    ``zero_division`` is what stood for 0/0 in the values.
     """
     code, reasons = "no-identity", NO_IDENTITY
-    accuracies = [float(v) for v in find("accuracy")(counts).value()]
+    accuracies = [float(v) for v in find("accuracy")(counts).value(zero_division)]
     if frozenset(values) == {"exact_match", "hamming_accuracy"}:
         code, hamming = "exact-match-and-hamming", values["hamming_accuracy"]
         worst = min(range(len(labels)), key=accuracies.__getitem__)
@@ -72,7 +86,7 @@ def explain_multilabel(
         reasons = (
             f"hamming_accuracy counts labels, exact_match counts samples with all {len(labels)} labels right, so one "
             "wrong label costs the whole sample.",
-            *(bounds if all_labels else ()),
+            *(bounds if all_labels and counts.total.any() else ()),
             "scikit-learn's accuracy_score of label indicators is exact_match.",
         )
     rows = tuple((name, f"{value:.6g}") for name, value in zip(labels, accuracies, strict=True))
@@ -90,7 +104,7 @@ def _finding(
     if a != a or b != b:
         headline = f"{first} and {second} cannot be compared: one of them is 0/0 here."
         code = "undefined"
-    elif abs(a - b) < 1e-12:
+    elif a == b or abs(a - b) < 1e-12:  # infinite ones have no difference
         headline = f"{first} and {second} are equal: both are {a:.6g}."
     else:
         headline = f"{first} and {second} differ by {abs(a - b):.6g}: {a:.6g} and {b:.6g}."

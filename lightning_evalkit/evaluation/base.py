@@ -10,10 +10,12 @@ from torchmetrics import MetricCollection
 from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.errors import DeclarationError, nearest
-from lightning_evalkit.evaluation.curves import Curves, joined
+from lightning_evalkit.evaluation.curves import Curves, with_scores
 from lightning_evalkit.evaluation.entry import Entry
-from lightning_evalkit.evaluation.readings import OfScores, Over
+from lightning_evalkit.evaluation.readouts import Averaged, FromScores
+from lightning_evalkit.inputs.numbers import checked_zero_division, listed
 from lightning_evalkit.state import Tally
+from lightning_evalkit.state.unscripted import Unscripted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,14 +23,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.counts import Counter, Counts
-    from lightning_evalkit.evaluation.readings import Reading
+    from lightning_evalkit.evaluation.readouts import Readout
     from lightning_evalkit.inputs import Inputs
 
-MANY = 50
+MAX_LOGGED = 50
 """With more entries than this, logging every batch costs more than most training steps."""
 
 
-class Evaluation(Curves, MetricCollection):
+class Evaluation(Curves, Unscripted, MetricCollection):
     """Entries that view one tally: what every task's evaluation shares.
 
     Parameters of all evaluations: ``statistics`` (names from the statistics table), ``zero_division`` (the value of
@@ -38,23 +40,31 @@ class Evaluation(Curves, MetricCollection):
     score, log loss, calibration error and best F1 are reported too, and curves and thresholds can be asked for.
     """
 
-    tally: Tally
-
     def __init__(
         self,
         counter: Counter,
-        readings: Mapping[str, Reading],
+        readouts: Mapping[str, Readout],
         zero_division: float,
         prefix: str | None,
         postfix: str | None,
         **kwargs: Any,
     ) -> None:
-        tally = Tally(joined(counter), title=type(self).__name__, **kwargs)
+        zero_division = checked_zero_division(zero_division)
+        tally = Tally(with_scores(counter), title=type(self).__name__, **kwargs)
         super().__init__([], prefix=prefix, postfix=postfix, compute_groups=False)
-        self.__dict__["tally"] = tally  # not registered here: it is reached, moved and copied through the entries
+        self.__dict__["_tally"] = tally  # not registered here: it is reached, moved and copied through the entries
+        self.zero_division = zero_division
         self._items_asked, self._warned_many = 0, False
-        for name, reading in readings.items():
-            self[_key(name)] = Entry(name, tally, reading, zero_division)
+        for name, readout in readouts.items():
+            self[_key(name)] = Entry(name, tally, readout, zero_division)
+
+    def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
+        """Refused: all entries are read from one state, which counts what was declared."""
+        if metrics or additional_metrics:
+            raise DeclarationError(
+                "expected no more metrics, as all entries of an evaluation are read from its one state: name them as "
+                "statistics when it is constructed, or put other metrics into a MetricCollection beside it."
+            )
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Evaluation:
         """Remember what was declared."""
@@ -62,12 +72,18 @@ class Evaluation(Curves, MetricCollection):
         evaluation.__dict__["_declared"] = (args, kwargs)
         return evaluation
 
-    def again(self, **changes: Any) -> Evaluation:
+    def replace(self, **changes: Any) -> Evaluation:
         """The same declaration with some arguments changed, and nothing counted."""
         args, kwargs = self.__dict__["_declared"]
         given = dict(signature(type(self)).bind(*args, **kwargs).arguments)
         more = given.pop("kwargs", {})
         return type(self)(**{**given, **more, "prefix": self.prefix, "postfix": self.postfix, **changes})
+
+    @property
+    def tally(self) -> Tally:
+        """The one state of all entries."""
+        tally: Tally = self.__dict__["_tally"]
+        return tally
 
     # ---- counting: once for all
 
@@ -77,6 +93,7 @@ class Evaluation(Curves, MetricCollection):
         """Count a batch. If it raises, nothing of the batch was counted."""
         self.tally.update(preds, target, sample_weight)
 
+    @torch.jit.unused
     def forward(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> dict[str, Tensor]:
         """Count a batch and give the values of this batch alone."""
         totals = self.tally.batch_totals(preds, target, sample_weight)
@@ -91,6 +108,7 @@ class Evaluation(Curves, MetricCollection):
         values = {name: entry.value_of(totals) for name, entry in self._entries()}
         for name, entry in self._entries():
             entry.warn_if_undefined(values[name], totals)
+            entry.warn_if_untold(values[name], totals)
         return values
 
     def reset(self) -> None:
@@ -118,15 +136,22 @@ class Evaluation(Curves, MetricCollection):
         rows = (torch.stack((counts.tn, counts.fp), -1), torch.stack((counts.fn, counts.tp), -1))
         return torch.stack(rows, -2)
 
-    def defined(self) -> dict[str, int]:
+    def averaged_over(self) -> dict[str, int]:
         """Over how many classes or labels each macro and weighted average is: those where it has a value."""
-        counter, totals = self.tally.counter, self.tally.joined
-        readings = {name: entry.reading for name, entry in self._entries()}
+        counter, totals = self.tally.counter, self.tally.global_totals
+        readouts = {name: entry.readout for name, entry in self._entries()}
         return {
-            name: int(reading.included(counter, totals).sum())
-            for name, reading in readings.items()
-            if isinstance(reading, (Over, OfScores)) and reading.average in ("macro", "weighted")
+            name: int(readout.included(counter, totals).sum())
+            for name, readout in readouts.items()
+            if isinstance(readout, (Averaged, FromScores)) and readout.average in ("macro", "weighted")
         }
+
+    def _explained(self, readouts: Mapping[str, Readout]) -> dict[str, float]:
+        """The numbers that readouts give, as ``compute`` reports them but in double precision."""
+        if any(isinstance(readout, FromScores) for readout in readouts.values()):
+            self._scores()  # which says if they are not kept
+        counter, totals = self.tally.counter, self.tally.compute()
+        return {name: float(each.value(counter, totals, self.zero_division)) for name, each in readouts.items()}
 
     # ---- names: any string, in the order given; only modules may not have a dot in theirs
 
@@ -157,7 +182,7 @@ class Evaluation(Curves, MetricCollection):
     def _notice_logging(self) -> None:
         """``log_dict(evaluation)`` asks for the items in every step; with many entries that is worth a word."""
         self._items_asked += 1
-        if self._items_asked > 2 and len(self) > MANY and not self._warned_many:
+        if self._items_asked > 2 and len(self) > MAX_LOGGED and not self._warned_many:
             self._warned_many = True
             rank_zero_warn(
                 f"an evaluation with {len(self)} entries is logged in every step; Lightning spends about half a "
@@ -205,7 +230,10 @@ def checked_names(inputs: Inputs, chosen: Sequence[str] | None, default: Sequenc
         )
     if isinstance(chosen, str):
         raise DeclarationError(f"expected statistics to be a list of names, got a text: write [{chosen!r}].")
-    names = list(default if chosen is None else chosen)
+    names = list(default if chosen is None else listed("statistics", chosen))
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise DeclarationError(f"expected statistics to be names of statistics, such as 'accuracy', got {wrong[0]!r}.")
     if not names:
         raise DeclarationError("expected at least one statistic, got an empty list.")
     double = [name for name in names if names.count(name) > 1]

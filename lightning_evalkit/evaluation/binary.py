@@ -9,13 +9,14 @@ from lightning_evalkit.counts import BinaryCounter
 from lightning_evalkit.diagnosis import Finding, explain
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
-from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_scores, with_curves
-from lightning_evalkit.evaluation.losses import asks_for_loss, explained_by_scores
-from lightning_evalkit.evaluation.names import scored_reading
-from lightning_evalkit.evaluation.readings import At, Reading
+from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_binning, with_curves
+from lightning_evalkit.evaluation.losses import LOSSES, beside_loss, explained_by_scores, profile_of_scores, refused
+from lightning_evalkit.evaluation.names import binary_statistic, score_readout
+from lightning_evalkit.evaluation.readouts import OneTable, Readout
 from lightning_evalkit.inputs import Binary, Inputs
+from lightning_evalkit.inputs.threshold import Given, names_of, parsed, thresholds_of
 from lightning_evalkit.intervals import at_prevalence
-from lightning_evalkit.statistics import SCORED, find
+from lightning_evalkit.statistics import SCORE_STATISTICS, find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,7 @@ class BinaryEvaluation(Evaluation):
 
     ``inputs`` says what ``update`` receives: "logits", "probabilities" or "labels". ``threshold`` is on the
     probability, also for logits; with a list of thresholds every statistic is reported at each, as "precision@0.9".
+    What ``best_threshold`` gives keeps its logit too, and decides here as it did there.
 
     >>> import torch
     >>> evaluation = BinaryEvaluation(inputs="probabilities", statistics=["accuracy", "f1"], prefix="val/")
@@ -43,7 +45,7 @@ class BinaryEvaluation(Evaluation):
     def __init__(
         self,
         inputs: Inputs,
-        threshold: float | Sequence[float] = 0.5,
+        threshold: Given | Sequence[Given] = 0.5,
         statistics: Sequence[str] | None = None,
         curves: bool = False,
         resolution: int | Literal["bfloat16"] | None = None,
@@ -55,18 +57,18 @@ class BinaryEvaluation(Evaluation):
         **kwargs: Any,
     ) -> None:
         names = with_curves(checked_names(inputs, statistics, DEFAULT), curves, (*RANKED, *JUDGED, *CHOSEN))
-        single = isinstance(threshold, (int, float))
-        thresholds: tuple[float, ...] = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
-        scores = declared_scores(curves, resolution, questions=1)
-        task = Binary(inputs, ignore_index, weighted, thresholds=thresholds, scores=scores)
-        readings: dict[str, Reading] = {
-            name if single else f"{name}@{cut:g}": At(find(name), place)
-            for place, cut in enumerate(task.thresholds)
+        threshold = parsed(threshold)
+        single, thresholds = isinstance(threshold, (int, float)), thresholds_of(threshold)
+        binning = declared_binning(curves, resolution, num_curves=1)
+        task = Binary(inputs, ignore_index, weighted, thresholds=thresholds, binning=binning)
+        readouts: dict[str, Readout] = {
+            name if single else f"{name}@{cut}": OneTable(binary_statistic(name), place)
+            for place, cut in enumerate(names_of(task.thresholds))
             for name in names
-            if name not in SCORED
+            if name not in SCORE_STATISTICS
         }
-        readings |= {name: scored_reading(name, {}) for name in names if name in SCORED}
-        super().__init__(BinaryCounter(task), readings, zero_division, prefix, postfix, **kwargs)
+        readouts |= {name: score_readout(name, {}) for name in names if name in SCORE_STATISTICS}
+        super().__init__(BinaryCounter(task), readouts, zero_division, prefix, postfix, **kwargs)
         self.threshold = threshold
 
     @property
@@ -78,31 +80,47 @@ class BinaryEvaluation(Evaluation):
     def at_prevalence(self, prevalence: float) -> dict[str, Tensor]:
         """The same numbers had the share of positives been ``prevalence``, recall and specificity kept."""
         counts = at_prevalence(self.tally.counts, prevalence)
-        readings = {name: entry.reading for name, entry in self._entries()}
+        readouts = {name: entry.readout for name, entry in self._entries()}
         return {
-            name: reading.of(counts, self[name].zero_division).float()
-            for name, reading in readings.items()
-            if isinstance(reading, At)
+            name: readout.of(counts, self.zero_division).float()
+            for name, readout in readouts.items()
+            if isinstance(readout, OneTable)
         }
 
     def explain(self, first: str = "accuracy", second: str = "f1", before: BinaryEvaluation | None = None) -> Finding:
         """Why two of the numbers are equal, or how far and why they are apart.
 
-        "loss" and "accuracy" (with ``curves``): where the log loss comes from, and with an evaluation of an epoch
-        ``before`` what has changed since.
+        "loss" and "accuracy" (with ``curves``; of several thresholds "accuracy@0.9"): where the log loss comes from,
+        and with an evaluation of an epoch ``before`` what has changed since.
         """
-        if asks_for_loss(first, second, "accuracy"):
-            return explained_by_scores(self, before)
+        if (beside := beside_loss(first, second)) is not None:
+            return self._explained_loss(beside, before)
         one, other = (self._table(name) for name in (first, second))
         if one.place != other.place:
             raise InputError(f"expected two entries at one threshold, got {first!r} and {second!r}.")
-        return explain(self.tally.counts.at(one.place), one.statistic.name, other.statistic.name)
+        return self._explained_at(one.place, one.statistic.name, other.statistic.name)
 
-    def _table(self, name: str) -> At:
-        """The reading of an entry, or of any statistic where there is one threshold."""
+    def _explained_loss(self, accuracy: str, before: BinaryEvaluation | None) -> Finding:
+        if accuracy in LOSSES or self._table(accuracy).statistic.name != "accuracy":
+            raise refused("accuracy", accuracy)
+        self._scores()  # which says if they are not kept
+        earlier = None if before is None else profile_of_scores(before, before._counts_of(accuracy)).profile
+        task: Any = self.tally.counter.task
+        halfway = task.thresholds[self._table(accuracy).place] == 0.5
+        return explained_by_scores(self, self._counts_of(accuracy), accuracy, halfway, earlier)
+
+    def _counts_of(self, name: str) -> Counts:
+        return self.tally.counts.at(self._table(name).place)
+
+    def _explained_at(self, place: int, first: str = "accuracy", second: str = "f1") -> Finding:
+        """Two statistics at one of the thresholds, of which there may be several."""
+        return explain(self.tally.counts.at(place), first, second, self.zero_division)
+
+    def _table(self, name: str) -> OneTable:
+        """The readout of an entry, or of any statistic where there is one threshold."""
         if name not in self and isinstance(self.threshold, (int, float)):
-            return At(find(name), 0)
-        reading = self[name].reading
-        if not isinstance(reading, At):
+            return OneTable(find(name), 0)
+        readout = self[name].readout
+        if not isinstance(readout, OneTable):
             raise InputError(f"expected statistics of a confusion matrix, got {name!r}, which is read from the scores.")
-        return reading
+        return readout

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lightning_evalkit.counts import JoinedCounter, ScoreCounter
+import torch
+
+from lightning_evalkit.counts import Counts, CountsAndScores, ScoreCounter
 from lightning_evalkit.errors import DeclarationError, InputError, nearest
-from lightning_evalkit.inputs import Multiclass, Scores, scores_of
-from lightning_evalkit.statistics import SCORED, curves
+from lightning_evalkit.inputs import Binning, Multiclass, Multilabel, Thresholded, binning_of
+from lightning_evalkit.inputs.numbers import checked_flag
+from lightning_evalkit.inputs.threshold import parsed
+from lightning_evalkit.statistics import SCORE_STATISTICS, curves
 from lightning_evalkit.statistics.calibration import answers, binned, brier_parts
 from lightning_evalkit.statistics.thresholds import Choice, best_threshold, counts_at
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lightning_evalkit.counts import Calibration, Counts, ScoreCounts
+    from lightning_evalkit.counts import Calibration, ScoreCounts
     from lightning_evalkit.state import Tally
     from lightning_evalkit.statistics import BrierParts
     from lightning_evalkit.statistics.curves import Bounded
@@ -42,31 +46,32 @@ class Reliability(NamedTuple):
     samples: Tensor
 
 
-def declared_scores(curves: bool, resolution: int | str | None, questions: int) -> Scores | None:
+def declared_binning(curves: bool, resolution: int | str | None, num_curves: int) -> Binning | None:
     """How scores are kept: bins that follow the logit, their number by default as many as fit a usual state."""
+    checked_flag("curves", curves)
     if not curves:
         if resolution is not None:
             raise DeclarationError(f"resolution={resolution!r} is of scores, which are not kept: declare curves=True.")
         return None
     if resolution is None:
-        return scores_of("fine", questions, sums=True)
+        return binning_of("fine", num_curves, sums=True)
     if resolution == "bfloat16":
-        return scores_of("bfloat16", questions, sums=True)
+        return binning_of("bfloat16", num_curves, sums=True)
     if isinstance(resolution, bool) or not isinstance(resolution, int) or resolution < 8:
         raise DeclarationError(
             f"expected resolution to be a number of bins from 8 on, 'bfloat16' or None, got {resolution!r}."
         )
-    return Scores("fine", resolution, sums=True)
+    return Binning("fine", resolution, sums=True)
 
 
-def joined(counter: Any) -> Any:
+def with_scores(counter: Any) -> Any:
     """The counter, with the scores of its declaration where those are kept."""
-    return counter if counter.task.scores is None else JoinedCounter(counter, ScoreCounter(counter.task))
+    return counter if counter.task.binning is None else CountsAndScores(counter, ScoreCounter(counter.task))
 
 
 def with_curves(names: list[str], curves: bool, added: Sequence[str]) -> list[str]:
     """The statistics to report, and those of scores with them unless some were chosen."""
-    chosen = [name for name in names if name.partition("/")[0] in SCORED]
+    chosen = [name for name in names if name.partition("/")[0] in SCORE_STATISTICS]
     if chosen and not curves:
         raise DeclarationError(f"{chosen[0]!r} needs the scores: declare curves=True.")
     return names if chosen or not curves else [*names, *added]
@@ -75,21 +80,24 @@ def with_curves(names: list[str], curves: bool, added: Sequence[str]) -> list[st
 class Curves:
     """Curves of an evaluation; of several classes or labels, of the one that is named."""
 
-    tally: Tally
+    @property
+    def tally(self) -> Tally:
+        """The state that the curves are read from."""
+        raise NotImplementedError
 
-    def questions(self) -> Sequence[str]:
+    def curve_names(self) -> Sequence[str]:
         """The names of classes or labels; one empty name for a binary problem."""
         return ("",)
 
     def _scores(self) -> ScoreCounts:
         counter: Any = self.tally.counter
-        if counter.task.scores is None:
+        if counter.task.binning is None:
             raise DeclarationError("the scores were not kept: construct the evaluation with curves=True.")
         scores: ScoreCounts = counter.scores(self.tally.compute())
         return scores
 
     def _place(self, name: str | None) -> int:
-        names = self.questions()
+        names = self.curve_names()
         if list(names) == [""]:
             if name is not None:
                 raise InputError(f"expected no name, as there is one curve, got {name!r}.")
@@ -122,7 +130,13 @@ class Curves:
         return Curve(called[1:], recall[1:] / called[1:], thresholds[1:])
 
     def bounds(self, statistic: str = "auroc", name: str | None = None) -> Bounded:
-        """Low, value and high of ``auroc`` or ``average_precision``: the exact value lies between for certain."""
+        """Low, value and high of ``auroc`` or ``average_precision``: the exact value lies between for certain.
+
+        That of the scores as they are given, whatever rounding does; of classes' logits that of their softmax. Bounds
+        of those are about three times as wide where they were counted on an accelerator or in a compiled step, which
+        do not look how near to the edge of a bin a score is. With ``resolution="bfloat16"`` they are about the log-odds
+        as computed, in double precision where the device has it.
+        """
         if statistic not in RANKED:
             raise InputError(f"expected 'auroc' or 'average_precision', got {statistic!r}.")
         found: Bounded = getattr(curves, statistic)(self._scores())
@@ -164,12 +178,32 @@ class Curves:
         costs: Mapping[str, float] | None = None,
         at_least: Mapping[str, float] | None = None,
     ) -> Any:
-        """The threshold at which a statistic is best, or errors cost least; one for each class or label by its name."""
+        """The threshold at which a statistic is best, or errors cost least; one for each class or label by its name.
+
+        It is a ``Threshold``: a number, the probability, that keeps the logit where logits were counted.
+        """
         choice: Choice = best_threshold(self._scores(), criterion, costs, at_least)
-        found = dict(zip(self.questions(), choice.threshold.tolist(), strict=True))
+        found = dict(zip(self.curve_names(), choice.thresholds, strict=True))
         return found[""] if list(found) == [""] else found
 
     def at_threshold(self, threshold: float) -> Counts:
-        """The counts if scores above the threshold are positive; one for each class or label."""
-        counts = counts_at(self._scores(), threshold)
-        return counts.at(0) if len(self.questions()) == 1 else counts
+        """The counts if scores above the threshold are positive; one for each class or label.
+
+        They are exact at a declared threshold and at ``best_threshold``, elsewhere to the width of a bin.
+        """
+        cut = parsed(threshold)
+        counts = self._declared_at(cut, counts_at(self._scores(), cut))
+        return counts.at(0) if len(self.curve_names()) == 1 else counts
+
+    def _declared_at(self, threshold: float, counts: Counts) -> Counts:
+        """The counts with those that were counted at this threshold itself in the place of those of bins."""
+        task, exact = self.tally.counter.task, self.tally.counts
+        if not isinstance(task, Thresholded) or threshold not in task.thresholds:
+            return counts
+        if not isinstance(task, Multilabel):
+            place = task.thresholds.index(threshold)
+            return Counts(*(cell[place : place + 1] for cell in exact.cells))
+        own = [each == threshold for each in task.thresholds]
+        here = torch.tensor(own, device=exact.tp.device).expand(exact.tp.shape)
+        pairs = zip(exact.cells, counts.cells, strict=True)
+        return Counts(*(torch.where(here, one, other.to(one.device)) for one, other in pairs))

@@ -4,43 +4,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
+from lightning_evalkit.counts import real_dtype
 from lightning_evalkit.errors import InputError, UndefinedWarning
+from lightning_evalkit.evaluation.readouts import FromScores
+from lightning_evalkit.state.unscripted import Unscripted
+
+NEAR_0, NEAR_1 = 1e-300, 1 - 1e-9
+"""Between them probabilities tell logits of single precision apart."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import torch
     from torch import Tensor
 
     from lightning_evalkit.counts import Totals
-    from lightning_evalkit.evaluation.readings import Reading
+    from lightning_evalkit.evaluation.readouts import Readout
     from lightning_evalkit.state import Tally
 
 
-class Entry(Metric):
+class Entry(Unscripted, Metric):
     """A number read from the tally; Lightning may log it like any metric."""
 
     full_state_update = False
     is_differentiable = False
     _forward_cache: Any
 
-    def __init__(self, name: str, tally: Tally, reading: Reading, zero_division: float) -> None:
+    def __init__(self, name: str, tally: Tally, readout: Readout, zero_division: float) -> None:
         super().__init__(compute_with_cache=False)
-        self.name, self.tally, self.reading, self.zero_division = name, tally, reading, zero_division
+        self.name, self.tally, self.readout, self.zero_division = name, tally, readout, zero_division
 
     def value_of(self, totals: Totals) -> Tensor:
         """The value for these totals of the tally."""
-        return self.reading.value(self.tally.counter, totals, self.zero_division).float()
+        value = self.readout.value(self.tally.counter, totals, self.zero_division)
+        precise = getattr(self.readout.statistic, "is_threshold", False)
+        return value.to(real_dtype(self.tally.device)) if precise else value.float()
 
     def compute(self) -> Tensor:
         """The value over all ranks; the first entry that is computed joins them for all."""
         totals = self.tally.compute()
         value = self.value_of(totals)
         self.warn_if_undefined(value, totals)
+        self.warn_if_untold(value, totals)
         return value
 
     def warn_if_undefined(self, value: Tensor, totals: Totals) -> None:
@@ -48,10 +57,27 @@ class Entry(Metric):
         if not getattr(self.tally, "warned_undefined", False) and bool(value.isnan()):
             self.tally.warned_undefined = True
             rank_zero_warn(
-                f"{self.name} is NaN, because it is 0/0: {self.reading.reason(self.tally.counter, totals)}. "
-                f"({self.reading.statistic.formula}) EarlyStopping with check_finite=True stops on NaN; "
+                f"{self.name} is NaN, because it is 0/0: {self.readout.reason(self.tally.counter, totals)}. "
+                f"({self.readout.statistic.formula}) EarlyStopping with check_finite=True stops on NaN; "
                 "zero_division=0.0 reports 0 instead, as torchmetrics does. This is said once per evaluation.",
                 UndefinedWarning,
+            )
+
+    def warn_if_untold(self, value: Tensor, totals: Totals) -> None:
+        """Say once per evaluation that a threshold is a logit that no probability holds."""
+        readout = self.readout
+        if (
+            not isinstance(readout, FromScores)
+            or not readout.statistic.is_threshold
+            or getattr(self.tally, "told", False)
+        ):
+            return
+        if not NEAR_0 < float(value) < NEAR_1 and not readout.is_told(self.tally.counter, totals):
+            self.tally.told = True
+            rank_zero_warn(
+                f"{self.name} is {float(value)!r}, the probability nearest to a logit that no probability tells from "
+                "others: best_threshold(...) keeps the logit, and can be declared as a threshold.",
+                UserWarning,
             )
 
     def update(self, *_: Any, **__: Any) -> None:
@@ -61,6 +87,7 @@ class Entry(Metric):
             "on the evaluation, and keep it an attribute of its own instead of putting it into a MetricCollection."
         )
 
+    @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Refused, as ``update``."""
         self.update(*args, **kwargs)
@@ -102,16 +129,16 @@ class Entry(Metric):
     @property
     def higher_is_better(self) -> bool | None:  # type: ignore[override]
         """As the statistics table says."""
-        return self.reading.statistic.higher_is_better
+        return self.readout.statistic.higher_is_better
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draw one value or several with torchmetrics' own plot."""
-        low, high = self.reading.statistic.bounds
+        low, high = self.readout.statistic.bounds
         return plot_single_or_multi_val(
             self.compute() if val is None else val,
             ax=ax,
             higher_is_better=self.higher_is_better,
-            name=self.name,
+            name=self.name.replace("$", r"\$"),  # a name is text, not mathematics
             lower_bound=low,
             upper_bound=high if high < float("inf") else None,
         )

@@ -1,15 +1,22 @@
-"""Why an evaluation's log loss is what it is beside its accuracy, from the scores that it keeps."""
+"""Why an evaluation's log loss is what it is beside its accuracy, from the sums and the scores that it keeps."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch.nn.functional import softplus
 
+from lightning_evalkit.counts import Counts
+from lightning_evalkit.counts.losses import by_size
+from lightning_evalkit.counts.middles import logits_of
+from lightning_evalkit.counts.profile import LossSums
+from lightning_evalkit.counts.temperatures import sharpened_answers, unpack
 from lightning_evalkit.diagnosis import Finding, explain_confidence, explain_loss
 from lightning_evalkit.errors import InputError
-from lightning_evalkit.metrics.loss_profile import LossProfile
+from lightning_evalkit.statistics import find
+from lightning_evalkit.statistics.profile import profile_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,78 +25,120 @@ if TYPE_CHECKING:
     from lightning_evalkit.statistics.profile import Profile
 
 LOSSES = ("loss", "log_loss")
-LEAST = 1e-300
-"""Of a probability whose logarithm is taken."""
-NEAR = 20.0
-"""Logits up to which probabilities tell them from each other on both sides."""
+WORST = 0.01
+"""The share of the samples whose part of the loss is told."""
 
 
-def asks_for_loss(first: str, second: str, accuracy: str) -> bool:
-    """Whether a pair is a loss and the accuracy; a loss beside anything else is refused."""
-    names = {first, second}
-    if not names & set(LOSSES):
-        return False
-    if accuracy not in names or not names <= {*LOSSES, accuracy}:
-        other = next((name for name in (first, second) if name not in LOSSES), second)
-        raise InputError(f"expected the loss beside {accuracy!r}, got {other!r}: their numbers say nothing together.")
-    return True
+class Binned(NamedTuple):
+    """A profile whose loss and accuracy are the reported ones, and how far bins leave the rest open, as a share."""
+
+    profile: Profile
+    width: float
 
 
-def explained_by_scores(evaluation: Any, before: Any = None) -> Finding:
-    """Of yes-or-no questions: every bin of the histogram stands for its scores, to the width of a bin."""
-    found = explain_loss(profile_of_scores(evaluation), before=None if before is None else profile_of_scores(before))
-    thresholds = evaluation.tally.counter.task.thresholds
-    if all(each == 0.5 for each in thresholds):
-        return found
-    own = ", ".join(f"{each:g}" for each in thresholds)
-    return _noted(found, f"Accuracy is here that of a threshold of 0.5; this evaluation decides at {own}.")
+def beside_loss(first: str, second: str) -> str | None:
+    """The other of two names of which one is the loss; none where neither is."""
+    others = [name for name in (first, second) if name not in LOSSES]
+    return None if len(others) == 2 else others[0] if others else second
 
 
-def _noted(finding: Finding, note: str) -> Finding:
-    return replace(finding, reasons=(*finding.reasons, note))
+def refused(accuracy: str, got: str) -> InputError:
+    """A loss beside anything but an accuracy."""
+    return InputError(f"expected the loss beside {accuracy!r}, got {got!r}: their numbers say nothing together.")
 
 
-def profile_of_scores(evaluation: Any) -> Profile:
-    """The losses of all scores that an evaluation keeps."""
-    scores: ScoreCounts = evaluation._scores()
-    logits = _middles(scores).expand_as(scores.yes)
-    counts = torch.stack((scores.no, scores.yes)).double().cpu()
-    occurring = counts > 0
-    target = torch.tensor([0, 1]).view(2, 1, 1).expand(counts.shape)
-    profile = LossProfile(weighted=True, hardest=1, sync_on_compute=False)
-    given = (part[occurring] for part in (logits.cpu().expand(counts.shape), target, counts))
-    values, truth, weights = given
-    profile.update(values, truth, sample_weight=weights)
-    return profile.profile()
+def explained_by_scores(
+    evaluation: Any, counts: Counts, accuracy: str, halfway: bool, before: Profile | None = None
+) -> Finding:
+    """Of yes-or-no questions: what is stated is summed, which samples carry it is read from the histogram.
 
-
-def _middles(scores: ScoreCounts) -> Tensor:
-    """A logit for every bin: of its own value, or halfway to the next bin.
-
-    Probabilities next to 1 are equal where those next to 0 are not: where one half of the bins is the mirror image of
-    the other, logits that large are read from there.
+    ``counts`` are those of the ``accuracy``, which decides ``halfway`` or at another threshold.
     """
-    middles = _halfway(scores.lowest.logit(eps=1e-16), scores.alone)
-    near = middles.abs() < NEAR
-    if not torch.allclose(middles[near], -middles.flip(0)[near], rtol=0.01, atol=0.01):
-        return middles
-    small = _halfway(scores.lowest.clamp(min=LEAST).log(), scores.alone)  # where 1 - p is 1
-    return torch.where(middles < -NEAR, small, torch.where(middles > NEAR, -small.flip(0), middles))
+    binned = profile_of_scores(evaluation, counts)
+    found = explain_loss(binned.profile, (), (), before, accuracy, halfway, binned.width)
+    return replace(found, reasons=(*found.reasons, *_of_labels(evaluation, binned.profile)))
 
 
-def _halfway(values: Tensor, alone: Tensor) -> Tensor:
-    following = torch.cat((values[1:], values[-1:]))
-    return torch.where(alone, values, (values + following) / 2)
+def _of_labels(evaluation: Any, profile: Profile) -> list[str]:
+    """Labels of which some samples are ignored weigh unequally in the loss of all."""
+    sums = evaluation.tally.counter.calibration(evaluation.tally.compute())
+    if len({*sums.weights.tolist()}) == 1 or not profile.samples:
+        return []
+    mean = (sums.log_losses / sums.weights).nanmean()
+    return [f"This is the loss of all labels together; log_loss/macro, the mean of the labels' own, is {mean:.4g}."]
+
+
+def profile_of_scores(evaluation: Any, counts: Counts) -> Binned:
+    """The losses of all scores that an evaluation keeps; counts are of each question."""
+    scores: ScoreCounts = evaluation._scores()
+    counts = Counts(*(cell.reshape(-1) for cell in counts.cells))
+    counter, totals = evaluation.tally.counter, evaluation.tally.compute()
+    sums = counter.calibration(totals)
+    samples, total = (float(part.sum()) for part in (sums.weights, sums.log_losses))
+    loss = total / samples if samples else torch.nan
+    low, middle, high = (logits_of(counter.bins, scores.alone, part) for part in (0.0, 0.5, 1.0))
+    binned = profile_of(_sums(scores, counts, middle), ["no", "yes"], WORST)
+    # The parts of the binned loss in proportion, so that they add up to the loss itself.
+    refined = binned.refinement / binned.loss if 0 < binned.loss < torch.inf else 1.0
+    profile = replace(
+        binned,
+        loss=loss,
+        accuracy=float(find("accuracy")(counts.summed()).value()),
+        refinement=loss * refined,
+        calibration=0.0 if loss == torch.inf else loss - loss * refined,
+    )
+    least, most = (_total(scores, *ends) for ends in ((low, high), (high, low)))
+    return Binned(profile, 0.0 if most == least else (most - least) / least if least else torch.inf)
+
+
+def _total(scores: ScoreCounts, no: Tensor, yes: Tensor) -> float:
+    """The sum of losses if every score were at this end of its bin, without those that are known."""
+    open_ended = ~scores.alone.cpu()
+    return float(
+        sum(
+            torch.where((weights.cpu() > 0) & open_ended, weights.double().cpu() * softplus(logits), 0).sum()
+            for weights, logits in ((scores.no, no), (scores.yes, -yes))
+        )
+    )
+
+
+def _sums(scores: ScoreCounts, counts: Counts, logits: Tensor) -> LossSums:
+    """What a profile is read from, every bin in the place of its scores."""
+    weights = torch.stack((scores.no, scores.yes)).double().cpu()
+    there = weights > 0
+    answers = torch.tensor([False, True]).view(2, 1, 1).expand(weights.shape)[there]
+    values = logits.expand(weights.shape)[there]
+    wrong, weight = _wrong(weights, counts)[there], weights[there]
+    losses = softplus(torch.where(answers, -values, values))
+    lost = torch.where(wrong > 0, losses * wrong, 0)
+    both = (answers.logical_not(), answers)
+    classes, classed = (torch.stack([part[each].sum() for each in both]) for part in (losses * weight, weight))
+    sized = [by_size(losses, part) for part in (losses * weight, weight, lost, wrong)]
+    sharpened = unpack(sharpened_answers(values, answers, weight))
+    return LossSums(classes, classed, sized[0], sized[1], sized[2], sized[3], sharpened)
+
+
+def _wrong(weights: Tensor, counts: Counts) -> Tensor:
+    """How much of every bin is decided wrongly: of "no" the highest scores, of "yes" the lowest, as many as counted."""
+    no, yes = weights.unbind()
+    wanted = [cell.double().cpu().unsqueeze(-1) for cell in (counts.fp, counts.fn)]
+    above = no.flip(-1).cumsum(-1).flip(-1) - no
+    below = yes.cumsum(-1) - yes
+    parts = ((wanted[0] - above).clamp(min=0), (wanted[1] - below).clamp(min=0))
+    return torch.stack([torch.minimum(part, cell) for part, cell in zip(parts, (no, yes), strict=True)])
 
 
 def explained_by_confidence(evaluation: Any) -> Finding:
     """Of one class among many: by the confidence of the predicted class."""
     evaluation._scores()  # which says if they are not kept
     counter, totals = evaluation.tally.counter, evaluation.tally.compute()
-    sums = counter.calibration(totals)
+    sums, counts = counter.calibration(totals), counter.counts(totals)
     weight, loss, confidence, hits = (
         float(part.sum()) for part in (sums.weights, sums.log_losses, sums.confidences, sums.hits)
     )
-    found = explain_confidence(weight, loss, confidence, hits)
     best = counter.task.top_k
-    return found if best == 1 else _noted(found, f"Accuracy is here that of the most probable class, not of {best}.")
+    found = explain_confidence(weight, loss, confidence, hits if best > 1 else float(counts.tp.sum()))
+    if best == 1:
+        return found
+    note = f"Accuracy is here that of the most probable class, not of {best}."
+    return replace(found, reasons=(*found.reasons, note))

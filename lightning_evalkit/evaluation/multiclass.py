@@ -9,11 +9,13 @@ from lightning_evalkit.counts import MulticlassCounter
 from lightning_evalkit.diagnosis import Finding, explain_multiclass
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
-from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_scores, with_curves
-from lightning_evalkit.evaluation.losses import asks_for_loss, explained_by_confidence
-from lightning_evalkit.evaluation.names import ONE_VS_REST, checked_class_names, hits_of, multiclass_reading, of_each
-from lightning_evalkit.evaluation.readings import Hits, Over, Reading
+from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_binning, with_curves
+from lightning_evalkit.evaluation.losses import beside_loss, explained_by_confidence, refused
+from lightning_evalkit.evaluation.names import ONE_VS_REST, checked_class_names, hits_of, multiclass_readout, of_each
+from lightning_evalkit.evaluation.readouts import Averaged, Readout, TopK
 from lightning_evalkit.inputs import Inputs, Multiclass
+from lightning_evalkit.inputs.declaration import names_given
+from lightning_evalkit.inputs.numbers import checked_flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +31,8 @@ class MulticlassEvaluation(Evaluation):
     "accuracy" is correct of all, "balanced_accuracy" the mean recall of the classes that occur, "top_5_accuracy" how
     often the target is among the five largest scores. Any statistic of one class against the rest can be averaged:
     "f1/macro", "f1/micro", "f1/weighted"; ``per_class=True`` also reports it for each class under its name. An average
-    is over the classes where the statistic has a value: ``defined()`` says how many. With ``confusion_matrix=True`` the
-    whole matrix is kept, not only what is read of it for single classes.
+    is over the classes where the statistic has a value: ``averaged_over()`` says how many. ``confusion_matrix=True``
+    keeps the whole matrix, not only the cells of single classes.
 
     >>> import torch
     >>> evaluation = MulticlassEvaluation(inputs="labels", num_classes=3, statistics=["accuracy", "recall/macro"])
@@ -59,7 +61,9 @@ class MulticlassEvaluation(Evaluation):
     ) -> None:
         averaged = tuple(f"{name}/macro" for name in (*RANKED, "best_f1"))
         names = with_curves(checked_names(inputs, statistics, DEFAULT), curves, (*averaged, *JUDGED))
+        checked_flag("per_class", per_class)
         hits = hits_of(names)
+        classes = checked_class_names("class", class_names, num_classes)
         task = Multiclass(
             inputs,
             ignore_index,
@@ -68,18 +72,18 @@ class MulticlassEvaluation(Evaluation):
             top_k=top_k,
             hits=hits,
             matrix=confusion_matrix,
-            scores=declared_scores(curves, resolution, questions=num_classes),
+            binning=declared_binning(curves, resolution, num_curves=num_classes),
+            names=names_given(tuple(classes)),
         )
-        classes = checked_class_names("class", class_names, num_classes)
-        readings: dict[str, Reading] = {name: multiclass_reading(name, classes) for name in names}
+        readouts: dict[str, Readout] = {name: multiclass_readout(name, classes) for name in names}
         if per_class:
-            bases = [name.partition("/")[0] for name, reading in readings.items() if isinstance(reading, Over)]
+            bases = [name.partition("/")[0] for name, readout in readouts.items() if isinstance(readout, Averaged)]
             bases = ["recall" if base == "balanced_accuracy" else base for base in bases]
             for base in dict.fromkeys([*bases, "recall", ONE_VS_REST]):
-                readings |= {f"{base}/{name}": multiclass_reading(f"{base}/{name}", classes) for name in classes}
+                readouts |= {f"{base}/{name}": multiclass_readout(f"{base}/{name}", classes) for name in classes}
             if curves:
-                readings |= of_each((*RANKED, *CHOSEN), classes)
-        super().__init__(MulticlassCounter(task), readings, zero_division, prefix, postfix, **kwargs)
+                readouts |= of_each((*RANKED, *CHOSEN), classes)
+        super().__init__(MulticlassCounter(task), readouts, zero_division, prefix, postfix, **kwargs)
         self.num_classes, self.class_names = num_classes, tuple(classes)
 
     @property
@@ -88,22 +92,23 @@ class MulticlassEvaluation(Evaluation):
         counter: Any = self.tally.counter
         if not counter.task.matrix:
             raise DeclarationError("the confusion matrix was not kept: construct with confusion_matrix=True.")
-        matrix: Tensor = counter.matrix(self.tally.joined)
+        matrix: Tensor = counter.matrix(self.tally.global_totals)
         return matrix
 
-    def questions(self) -> Sequence[str]:
+    def curve_names(self) -> Sequence[str]:
         """The names of the classes, each against the rest."""
         return self.class_names
 
     def explain(self, first: str = "accuracy", second: str = "f1/micro") -> Finding:
         """Why two of the numbers are equal, or how far and why they are apart; also "loss" and "accuracy"."""
-        if asks_for_loss(first, second, "accuracy"):
+        if (beside := beside_loss(first, second)) is not None:
+            if beside != "accuracy":
+                raise refused("accuracy", beside)
             return explained_by_confidence(self)
-        joined, counter = self.tally.compute(), self.tally.counter
         places = {name: place for place, name in enumerate(self.class_names)}
-        readings = {name: multiclass_reading(name, places) for name in (first, second)}
-        for name, reading in readings.items():
-            if isinstance(reading, Hits) and name not in self:
+        readouts = {name: multiclass_readout(name, places) for name in (first, second)}
+        for name, readout in readouts.items():
+            if isinstance(readout, TopK) and name not in self:
                 raise DeclarationError(f"{name!r} was not counted: add it to the statistics of the evaluation.")
-        values = {name: float(reading.value(counter, joined, nan)) for name, reading in readings.items()}
-        return explain_multiclass(self.tally.counts, values, all_classes=not counter.task.ignored)
+        values, ignored = self._explained(readouts), self.tally.counter.task.ignored
+        return explain_multiclass(self.tally.counts, values, not ignored, self.zero_division)

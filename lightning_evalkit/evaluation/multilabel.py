@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from lightning_evalkit.counts import MultilabelCounter
 from lightning_evalkit.diagnosis import Finding, explain_multilabel
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
-from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_scores, with_curves
-from lightning_evalkit.evaluation.losses import asks_for_loss, explained_by_scores
-from lightning_evalkit.evaluation.names import checked_class_names, multilabel_reading, of_each, rows_of
-from lightning_evalkit.evaluation.readings import Over, Reading
+from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_binning, with_curves
+from lightning_evalkit.evaluation.losses import beside_loss, explained_by_scores, profile_of_scores, refused
+from lightning_evalkit.evaluation.names import checked_class_names, multilabel_readout, of_each, rows_of
+from lightning_evalkit.evaluation.readouts import Averaged, Readout
 from lightning_evalkit.inputs import Inputs, Multilabel
+from lightning_evalkit.inputs.declaration import names_given
+from lightning_evalkit.inputs.numbers import checked_flag
+from lightning_evalkit.inputs.threshold import Given, parsed, thresholds_of
 from lightning_evalkit.statistics import find, of_samples
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ class MultilabelEvaluation(Evaluation):
         inputs: Inputs,
         num_labels: int,
         label_names: Sequence[str] | None = None,
-        threshold: float | Sequence[float] = 0.5,
+        threshold: Given | Sequence[Given] = 0.5,
         per_label: bool = False,
         statistics: Sequence[str] | None = None,
         curves: bool = False,
@@ -54,23 +57,28 @@ class MultilabelEvaluation(Evaluation):
     ) -> None:
         averaged = tuple(f"{name}/macro" for name in (*RANKED, *JUDGED, "best_f1"))
         names = with_curves(checked_names(inputs, statistics, DEFAULT), curves, averaged)
-        cuts = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
-        scores = declared_scores(curves, resolution, questions=num_labels)
-        task = Multilabel(inputs, ignore_index, weighted, False, cuts, num_labels, rows_of(names), scores=scores)
+        checked_flag("per_label", per_label)
+        threshold = parsed(threshold)
+        cuts = thresholds_of(threshold)
+        binning = declared_binning(curves, resolution, num_curves=num_labels)
         labels = checked_class_names("label", label_names, num_labels)
-        readings: dict[str, Reading] = {name: multilabel_reading(name, labels) for name in names}
+        kept, called = rows_of(names), names_given(tuple(labels))
+        task = Multilabel(inputs, ignore_index, weighted, False, cuts, num_labels, kept, binning=binning, names=called)
+        readouts: dict[str, Readout] = {name: multilabel_readout(name, labels) for name in names}
         if per_label:
-            bases = [reading.statistic.name for reading in readings.values() if isinstance(reading, Over)]
+            bases = [readout.statistic.name for readout in readouts.values() if isinstance(readout, Averaged)]
             for base in dict.fromkeys(["accuracy", *bases]):
-                readings |= {f"{base}/{label}": multilabel_reading(f"{base}/{label}", labels) for label in labels}
+                readouts |= {f"{base}/{label}": multilabel_readout(f"{base}/{label}", labels) for label in labels}
             if curves:
-                readings |= of_each((*RANKED, *JUDGED, *CHOSEN), labels)
-        means = tuple(of_samples(find(name.partition("/")[0])) for name in task.rows[2:])  # after the whole samples
+                readouts |= of_each((*RANKED, *JUDGED, *CHOSEN), labels)
+        means = tuple(
+            of_samples(find(name.partition("/")[0])) for name in task.sample_sums[2:]
+        )  # after the whole samples
         counter = MultilabelCounter(task, means)
-        super().__init__(counter, readings, zero_division, prefix, postfix, **kwargs)
+        super().__init__(counter, readouts, zero_division, prefix, postfix, **kwargs)
         self.num_labels, self.label_names, self.threshold = num_labels, tuple(labels), threshold
 
-    def questions(self) -> Sequence[str]:
+    def curve_names(self) -> Sequence[str]:
         """The names of the labels."""
         return self.label_names
 
@@ -85,9 +93,14 @@ class MultilabelEvaluation(Evaluation):
         Also "loss" and "hamming_accuracy" (with ``curves``), and with an evaluation of an epoch ``before`` what has
         changed since.
         """
-        if asks_for_loss(first, second, "hamming_accuracy"):
-            return explained_by_scores(self, before)
-        joined, counter = self.tally.compute(), self.tally.counter
-        values = {name: float(self[name].reading.value(counter, joined, nan)) for name in (first, second)}
-        complete = not counter.ledger(joined).ignored
-        return explain_multilabel(self.tally.counts, values, self.label_names, all_labels=complete)
+        if (beside := beside_loss(first, second)) is not None:
+            if beside != "hamming_accuracy":
+                raise refused("hamming_accuracy", beside)
+            self._scores()  # which says if they are not kept
+            earlier = None if before is None else profile_of_scores(before, before.tally.counts).profile
+            task: Any = self.tally.counter.task
+            halfway = all(cut == 0.5 for cut in task.thresholds)
+            return explained_by_scores(self, self.tally.counts, beside, halfway, earlier)
+        values = self._explained({name: self[name].readout for name in (first, second)})
+        complete = not self.tally.counter.ledger(self.tally.compute()).ignored
+        return explain_multilabel(self.tally.counts, values, self.label_names, complete, self.zero_division)

@@ -7,20 +7,27 @@ from collections import Counter
 from typing import TYPE_CHECKING, get_args
 
 from lightning_evalkit.errors import DeclarationError, nearest
-from lightning_evalkit.evaluation.readings import At, Hits, OfScores, Over, Reading, Samples, Whole
-from lightning_evalkit.statistics import OVERALL, SCORED, STATISTICS, Average, find
+from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, Readout, SampleMean, TopK, WholeMatrix
+from lightning_evalkit.inputs.declaration import checked_number, refuse_large
+from lightning_evalkit.inputs.numbers import listed
+from lightning_evalkit.statistics import OVERALL, SCORE_STATISTICS, STATISTICS, Average, Statistic, exists, find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 AVERAGES = tuple(average for average in get_args(Average) if average != "none")
 ONE_VS_REST = "one_vs_rest_accuracy"
+WHOLE_SAMPLES = ("exact_match", "hamming_accuracy", "hamming_distance")
+"""Names of many labels that need no average."""
 _TOP = re.compile(r"top_(\d+)_accuracy")
 
 
 def checked_class_names(kind: str, given: Sequence[str] | None, number: int) -> dict[str, int]:
     """The place of every class or label by its name: different strings, no averages; by default their numbers."""
-    names = tuple(map(str, range(number))) if given is None else tuple(given)
+    argument = {"class": "num_classes", "label": "num_labels", "group": "num_groups"}[kind]
+    checked_number(argument, number, least=1 if kind == "group" else 2)
+    refuse_large(3 * number, f"{argument}={number:,}")  # of each at least three numbers, before each gets a name
+    names = tuple(map(str, range(number))) if given is None else listed(f"{kind}_names", given)
     if len(names) != number:
         raise DeclarationError(f"expected {number} {kind} names, got {len(names)}.")
     if any(not isinstance(name, str) or not name for name in names):
@@ -45,71 +52,101 @@ def rows_of(names: Sequence[str]) -> tuple[str, ...]:
     return ("samples", "exact_match", *means) if means or "exact_match" in names else ()
 
 
-def multiclass_reading(name: str, classes: Mapping[str, int]) -> Reading:
+def multiclass_readout(name: str, classes: Mapping[str, int]) -> Readout:
     """What a name means for a multiclass table."""
     base, _, over = name.partition("/")
-    if base in SCORED:
-        return scored_reading(name, {} if SCORED[base].needs == "calibration" else classes)
+    if base in SCORE_STATISTICS:
+        return score_readout(name, {} if SCORE_STATISTICS[base].needs == "calibration" else classes)
     if top := _TOP.fullmatch(name):
-        return Hits(int(top[1]))
+        return TopK(int(top[1]))
     if name == "balanced_accuracy":
-        return Over(find("recall"), "macro", occurring=True)
+        return Averaged(find("recall"), "macro", occurring=True)
     if name in OVERALL:
-        return Whole(find(name))
+        return WholeMatrix(find(name))
     if base == "accuracy" and over:
         raise DeclarationError(
             f"{name!r} has two meanings: say {ONE_VS_REST}/{over} (correct of all, one class against the rest) or "
             f"recall/{over} (correct of that class)."
         )
+    if base != ONE_VS_REST and not exists(base):
+        raise _unknown(base, name, _multiclass_names(over if over in {*AVERAGES, *classes} else "macro"))
     statistic = find("accuracy" if base == ONE_VS_REST else base)
     return _averaged_or_single(name, statistic.name, over, classes, AVERAGES)
 
 
-def multilabel_reading(name: str, labels: Mapping[str, int]) -> Reading:
+def _multiclass_names(over: str) -> list[str]:
+    """What could be meant by a name that ends in this average or class."""
+    whole = [name for name in SCORE_STATISTICS if SCORE_STATISTICS[name].needs == "calibration"]
+    ranked = [name for name in SCORE_STATISTICS if name not in whole and over != "micro"]
+    each = [*(name for name in STATISTICS if name != "accuracy"), *ranked]
+    return [*OVERALL, "balanced_accuracy", *whole, *(f"{base}/{over}" for base in (*each, ONE_VS_REST))]
+
+
+def binary_statistic(name: str) -> Statistic:
+    """What a name means for one table; errors offer statistics of scores too, which stand beside these."""
+    if exists(name):
+        return find(name)
+    raise _unknown(name, name, [*STATISTICS, *SCORE_STATISTICS])
+
+
+def _unknown(base: str, name: str, known: Sequence[str]) -> DeclarationError:
+    return DeclarationError(f"there is no statistic {base!r}: {nearest(name, known)}")
+
+
+def multilabel_readout(name: str, labels: Mapping[str, int]) -> Readout:
     """What a name means for multilabel tables."""
     base, _, over = name.partition("/")
-    if base in SCORED:
-        return scored_reading(name, labels)
+    if base in SCORE_STATISTICS:
+        return score_readout(name, labels)
     if name == "exact_match":
-        return Samples(name, find("accuracy"))
-    if name in ("hamming_accuracy", "hamming_distance"):
-        return Over(find("accuracy" if name == "hamming_accuracy" else name), "micro")
+        return SampleMean(name, find("accuracy"))
+    if name in WHOLE_SAMPLES:
+        return Averaged(find("accuracy" if name == "hamming_accuracy" else name), "micro")
     if name == "accuracy":
         raise DeclarationError(
             "'accuracy' has several meanings for many labels: say 'exact_match' (all labels of a sample right), "
             "'hamming_accuracy' (labels right of all) or 'accuracy/<label>'."
         )
+    if not exists(base):
+        raise _unknown(base, name, _multilabel_names(over if over in {*AVERAGES, *labels, "samples"} else "macro"))
     if over == "samples":
-        return Samples(name, find(base))
+        return SampleMean(name, find(base))
     return _averaged_or_single(name, find(base).name, over, labels, (*AVERAGES, "samples"))
 
 
-def scored_reading(name: str, places: Mapping[str, int]) -> OfScores:
+def _multilabel_names(over: str) -> list[str]:
+    """What could be meant by a name that ends in this average or label."""
+    scored = [name for name in SCORE_STATISTICS if over not in ("micro", "samples")]
+    return [*WHOLE_SAMPLES, *(f"{base}/{over}" for base in (*STATISTICS, *scored))]
+
+
+def score_readout(name: str, places: Mapping[str, int]) -> FromScores:
     """What a name means for scores: of one question, of one of ``places``, or averaged over those."""
     base, _, over = name.partition("/")
     if not places and not over:
-        return OfScores(SCORED[base])
+        return FromScores(SCORE_STATISTICS[base])
     if over in ("macro", "weighted") and places:
-        return OfScores(SCORED[base], over)  # type: ignore[arg-type]
+        return FromScores(SCORE_STATISTICS[base], over)  # type: ignore[arg-type]
     if over in places:
-        return OfScores(SCORED[base], None, places[over])
+        return FromScores(SCORE_STATISTICS[base], None, places[over])
     known = [f"{base}/{each}" for each in ("macro", "weighted", *places)] if places else [base]
     raise DeclarationError(f"{name!r} is no statistic of scores here: {nearest(name, known)}")
 
 
-def of_each(bases: Sequence[str], places: Mapping[str, int]) -> dict[str, Reading]:
+def of_each(bases: Sequence[str], places: Mapping[str, int]) -> dict[str, Readout]:
     """Statistics of scores for every class or label by its name."""
-    return {f"{base}/{name}": scored_reading(f"{base}/{name}", places) for base in bases for name in places}
+    return {f"{base}/{name}": score_readout(f"{base}/{name}", places) for base in bases for name in places}
 
 
 def _averaged_or_single(
     name: str, base: str, over: str, places: Mapping[str, int], averages: tuple[str, ...]
-) -> At | Over:
+) -> OneTable | Averaged:
     if not over:
         choices = " or ".join(repr(f"{name}/{average}") for average in averages)
         raise DeclarationError(f"{name!r} of many classes or labels needs an average: say {choices}.")
     if over in AVERAGES:
-        return Over(STATISTICS[base] if base in STATISTICS else find(base), over)  # type: ignore[arg-type]
+        return Averaged(STATISTICS[base] if base in STATISTICS else find(base), over)  # type: ignore[arg-type]
     if over in places:
-        return At(find(base), places[over])
-    raise DeclarationError(f"{name!r} ends in no average, class or label: {nearest(over, (*averages, *places))}")
+        return OneTable(find(base), places[over])
+    known = [f"{name.partition('/')[0]}/{each}" for each in (*averages, *places)]
+    raise DeclarationError(f"{name!r} ends in no average, class or label: {nearest(name, known)}")

@@ -11,7 +11,7 @@ from lightning_evalkit.errors import DeclarationError, InputError, nearest
 from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.evaluation.binary import BinaryEvaluation
 from lightning_evalkit.evaluation.names import checked_class_names
-from lightning_evalkit.inputs.declaration import checked_number
+from lightning_evalkit.inputs.declaration import checked_number, names_given
 from lightning_evalkit.state import Tally
 
 if TYPE_CHECKING:
@@ -62,13 +62,14 @@ class Slices(Tally):
         minimum: int = 1,
         **kwargs: Any,
     ) -> None:
-        counter: Any = SliceCounter(_sliceable(evaluation).tally.counter, num_groups)
-        super().__init__(counter, **kwargs)
         checked_number("minimum", minimum, least=1)
         names = None if group_names is None else tuple(checked_class_names("group", group_names, num_groups))
+        called = None if names is None else names_given(names)
+        counter: Any = SliceCounter(_sliceable(evaluation).tally.counter, num_groups, called)
+        super().__init__(counter, **kwargs)
         self.num_groups, self.group_names, self.minimum = num_groups, names, minimum
         entries = evaluation._entries()
-        self.readings = {name: entry.reading for name, entry in entries}
+        self.readouts = {name: entry.readout for name, entry in entries}
         self.zero_division = entries[0][1].zero_division
         self._reported = {entry.name: name for name, entry in entries}  # with prefix and postfix
         self._one_table = isinstance(evaluation, BinaryEvaluation) and isinstance(evaluation.threshold, (int, float))
@@ -84,7 +85,7 @@ class Slices(Tally):
         """Every statistic of every group."""
         rows, few = self.counter.by_group(totals), self.counter.sizes(totals) < self.minimum
         values = {
-            name: reading.value(self.counter.each, rows, self.zero_division) for name, reading in self.readings.items()
+            name: readout.value(self.counter.each, rows, self.zero_division) for name, readout in self.readouts.items()
         }
         return {name: value.float().masked_fill(few, torch.nan) for name, value in values.items()}
 
@@ -104,13 +105,13 @@ class Slices(Tally):
                 "no confusion matrix was kept: construct a MulticlassEvaluation with confusion_matrix=True, or read "
                 "the four cells of other evaluations from .counts."
             )
-        matrix: Tensor = self.counter.each.matrix(self.counter.by_group(self.joined))
+        matrix: Tensor = self.counter.each.matrix(self.counter.by_group(self.global_totals))
         return matrix
 
     @property
     def sizes(self) -> Tensor:
         """How many samples every group has over all ranks, without those that are ignored."""
-        return self.counter.sizes(self.joined)
+        return self.counter.sizes(self.global_totals)
 
     def table(self) -> list[dict[str, Any]]:
         """Name, size and every statistic of the groups that have at least ``minimum`` samples."""
@@ -124,9 +125,9 @@ class Slices(Tally):
     def worst(self, statistic: str, n: int = 10) -> list[Group]:
         """The groups in which a statistic is worst, the worst first; those where it has no value are not among them."""
         name = self._reported.get(statistic, statistic)
-        if name not in self.readings:
+        if name not in self.readouts:
             raise DeclarationError(f"there is no entry {statistic!r}: {nearest(statistic, self._reported)}")
-        higher_is_better = self.readings[name].statistic.higher_is_better
+        higher_is_better = self.readouts[name].statistic.higher_is_better
         if higher_is_better is None:
             raise InputError(f"expected a statistic of which more is better or worse, got {statistic!r}.")
         values, sizes = self.compute()[name], self.sizes
@@ -144,7 +145,7 @@ def _sliceable(evaluation: Evaluation) -> Evaluation:
             "expected a BinaryEvaluation, MulticlassEvaluation or MultilabelEvaluation that says what is counted in "
             f"each group, got {type(evaluation).__name__}."
         )
-    if evaluation.tally.counter.task.scores is not None:
+    if evaluation.tally.counter.task.binning is not None:
         raise DeclarationError(
             "expected an evaluation without curves, because a histogram of scores for each group would be too large: "
             "construct it with curves=False, and another one with curves=True beside the slices."

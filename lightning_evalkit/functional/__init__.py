@@ -4,162 +4,100 @@ Most are one line: a family gives the arguments, the statistics table what is co
 ``sample_weight``. On an accelerator ``validate_args=True`` waits for the device once, to raise for bad values.
 """
 
-from lightning_evalkit.functional.binary import (
-    binary_accuracy,
-    binary_balanced_accuracy,
-    binary_cohen_kappa,
-    binary_confusion_matrix,
-    binary_f1_score,
-    binary_fbeta_score,
-    binary_fowlkes_mallows,
-    binary_geometric_mean,
-    binary_hamming_distance,
-    binary_informedness,
-    binary_jaccard_index,
-    binary_markedness,
-    binary_matthews_corrcoef,
-    binary_negative_predictive_value,
-    binary_precision,
-    binary_recall,
-    binary_specificity,
-    binary_stat_scores,
-)
-from lightning_evalkit.functional.curves import (
-    binary_auroc,
-    binary_average_precision,
-    binary_calibration_error,
-    binary_eer,
-    binary_precision_at_fixed_recall,
-    binary_precision_recall_curve,
-    binary_recall_at_fixed_precision,
-    binary_roc,
-    binary_sensitivity_at_specificity,
-    binary_specificity_at_sensitivity,
-    multiclass_auroc,
-    multiclass_average_precision,
-    multiclass_calibration_error,
-    multiclass_eer,
-    multiclass_precision_at_fixed_recall,
-    multiclass_precision_recall_curve,
-    multiclass_recall_at_fixed_precision,
-    multiclass_roc,
-    multiclass_sensitivity_at_specificity,
-    multiclass_specificity_at_sensitivity,
-    multilabel_auroc,
-    multilabel_average_precision,
-    multilabel_eer,
-    multilabel_precision_at_fixed_recall,
-    multilabel_precision_recall_curve,
-    multilabel_recall_at_fixed_precision,
-    multilabel_roc,
-    multilabel_sensitivity_at_specificity,
-    multilabel_specificity_at_sensitivity,
-)
+from lightning_evalkit.functional.binary import binary_accuracy as binary_accuracy
+from lightning_evalkit.functional.binary import binary_balanced_accuracy as binary_balanced_accuracy
+from lightning_evalkit.functional.binary import binary_cohen_kappa as binary_cohen_kappa
+from lightning_evalkit.functional.binary import binary_confusion_matrix as binary_confusion_matrix
+from lightning_evalkit.functional.binary import binary_f1_score as binary_f1_score
+from lightning_evalkit.functional.binary import binary_fbeta_score as binary_fbeta_score
+from lightning_evalkit.functional.binary import binary_fowlkes_mallows as binary_fowlkes_mallows
+from lightning_evalkit.functional.binary import binary_geometric_mean as binary_geometric_mean
+from lightning_evalkit.functional.binary import binary_hamming_distance as binary_hamming_distance
+from lightning_evalkit.functional.binary import binary_informedness as binary_informedness
+from lightning_evalkit.functional.binary import binary_jaccard_index as binary_jaccard_index
+from lightning_evalkit.functional.binary import binary_markedness as binary_markedness
+from lightning_evalkit.functional.binary import binary_matthews_corrcoef as binary_matthews_corrcoef
+from lightning_evalkit.functional.binary import binary_negative_predictive_value as binary_negative_predictive_value
+from lightning_evalkit.functional.binary import binary_precision as binary_precision
+from lightning_evalkit.functional.binary import binary_recall as binary_recall
+from lightning_evalkit.functional.binary import binary_specificity as binary_specificity
+from lightning_evalkit.functional.binary import binary_stat_scores as binary_stat_scores
+from lightning_evalkit.functional.calibration import binary_calibration_error as binary_calibration_error
+from lightning_evalkit.functional.calibration import multiclass_calibration_error as multiclass_calibration_error
+from lightning_evalkit.functional.curves import binary_auroc as binary_auroc
+from lightning_evalkit.functional.curves import binary_average_precision as binary_average_precision
+from lightning_evalkit.functional.curves import binary_eer as binary_eer
+from lightning_evalkit.functional.curves import binary_precision_recall_curve as binary_precision_recall_curve
+from lightning_evalkit.functional.curves import binary_roc as binary_roc
+from lightning_evalkit.functional.curves import multiclass_auroc as multiclass_auroc
+from lightning_evalkit.functional.curves import multiclass_average_precision as multiclass_average_precision
+from lightning_evalkit.functional.curves import multiclass_eer as multiclass_eer
+from lightning_evalkit.functional.curves import multiclass_precision_recall_curve as multiclass_precision_recall_curve
+from lightning_evalkit.functional.curves import multiclass_roc as multiclass_roc
+from lightning_evalkit.functional.curves import multilabel_auroc as multilabel_auroc
+from lightning_evalkit.functional.curves import multilabel_average_precision as multilabel_average_precision
+from lightning_evalkit.functional.curves import multilabel_eer as multilabel_eer
+from lightning_evalkit.functional.curves import multilabel_precision_recall_curve as multilabel_precision_recall_curve
+from lightning_evalkit.functional.curves import multilabel_roc as multilabel_roc
+from lightning_evalkit.functional.multiclass import multiclass_accuracy as multiclass_accuracy
+from lightning_evalkit.functional.multiclass import multiclass_cohen_kappa as multiclass_cohen_kappa
+from lightning_evalkit.functional.multiclass import multiclass_confusion_matrix as multiclass_confusion_matrix
+from lightning_evalkit.functional.multiclass import multiclass_exact_match as multiclass_exact_match
+from lightning_evalkit.functional.multiclass import multiclass_f1_score as multiclass_f1_score
+from lightning_evalkit.functional.multiclass import multiclass_fbeta_score as multiclass_fbeta_score
+from lightning_evalkit.functional.multiclass import multiclass_hamming_distance as multiclass_hamming_distance
+from lightning_evalkit.functional.multiclass import multiclass_jaccard_index as multiclass_jaccard_index
+from lightning_evalkit.functional.multiclass import multiclass_matthews_corrcoef as multiclass_matthews_corrcoef
 from lightning_evalkit.functional.multiclass import (
-    multiclass_accuracy,
-    multiclass_cohen_kappa,
-    multiclass_confusion_matrix,
-    multiclass_exact_match,
-    multiclass_f1_score,
-    multiclass_fbeta_score,
-    multiclass_hamming_distance,
-    multiclass_jaccard_index,
-    multiclass_matthews_corrcoef,
-    multiclass_negative_predictive_value,
-    multiclass_precision,
-    multiclass_recall,
-    multiclass_specificity,
-    multiclass_stat_scores,
+    multiclass_negative_predictive_value as multiclass_negative_predictive_value,
 )
+from lightning_evalkit.functional.multiclass import multiclass_precision as multiclass_precision
+from lightning_evalkit.functional.multiclass import multiclass_recall as multiclass_recall
+from lightning_evalkit.functional.multiclass import multiclass_specificity as multiclass_specificity
+from lightning_evalkit.functional.multiclass import multiclass_stat_scores as multiclass_stat_scores
+from lightning_evalkit.functional.multilabel import multilabel_accuracy as multilabel_accuracy
+from lightning_evalkit.functional.multilabel import multilabel_confusion_matrix as multilabel_confusion_matrix
+from lightning_evalkit.functional.multilabel import multilabel_exact_match as multilabel_exact_match
+from lightning_evalkit.functional.multilabel import multilabel_f1_score as multilabel_f1_score
+from lightning_evalkit.functional.multilabel import multilabel_fbeta_score as multilabel_fbeta_score
+from lightning_evalkit.functional.multilabel import multilabel_hamming_distance as multilabel_hamming_distance
+from lightning_evalkit.functional.multilabel import multilabel_jaccard_index as multilabel_jaccard_index
+from lightning_evalkit.functional.multilabel import multilabel_matthews_corrcoef as multilabel_matthews_corrcoef
 from lightning_evalkit.functional.multilabel import (
-    multilabel_accuracy,
-    multilabel_confusion_matrix,
-    multilabel_exact_match,
-    multilabel_f1_score,
-    multilabel_fbeta_score,
-    multilabel_hamming_distance,
-    multilabel_jaccard_index,
-    multilabel_matthews_corrcoef,
-    multilabel_negative_predictive_value,
-    multilabel_precision,
-    multilabel_recall,
-    multilabel_specificity,
-    multilabel_stat_scores,
+    multilabel_negative_predictive_value as multilabel_negative_predictive_value,
+)
+from lightning_evalkit.functional.multilabel import multilabel_precision as multilabel_precision
+from lightning_evalkit.functional.multilabel import multilabel_recall as multilabel_recall
+from lightning_evalkit.functional.multilabel import multilabel_specificity as multilabel_specificity
+from lightning_evalkit.functional.multilabel import multilabel_stat_scores as multilabel_stat_scores
+from lightning_evalkit.functional.points import binary_precision_at_fixed_recall as binary_precision_at_fixed_recall
+from lightning_evalkit.functional.points import binary_recall_at_fixed_precision as binary_recall_at_fixed_precision
+from lightning_evalkit.functional.points import binary_sensitivity_at_specificity as binary_sensitivity_at_specificity
+from lightning_evalkit.functional.points import binary_specificity_at_sensitivity as binary_specificity_at_sensitivity
+from lightning_evalkit.functional.points import (
+    multiclass_precision_at_fixed_recall as multiclass_precision_at_fixed_recall,
+)
+from lightning_evalkit.functional.points import (
+    multiclass_recall_at_fixed_precision as multiclass_recall_at_fixed_precision,
+)
+from lightning_evalkit.functional.points import (
+    multiclass_sensitivity_at_specificity as multiclass_sensitivity_at_specificity,
+)
+from lightning_evalkit.functional.points import (
+    multiclass_specificity_at_sensitivity as multiclass_specificity_at_sensitivity,
+)
+from lightning_evalkit.functional.points import (
+    multilabel_precision_at_fixed_recall as multilabel_precision_at_fixed_recall,
+)
+from lightning_evalkit.functional.points import (
+    multilabel_recall_at_fixed_precision as multilabel_recall_at_fixed_precision,
+)
+from lightning_evalkit.functional.points import (
+    multilabel_sensitivity_at_specificity as multilabel_sensitivity_at_specificity,
+)
+from lightning_evalkit.functional.points import (
+    multilabel_specificity_at_sensitivity as multilabel_specificity_at_sensitivity,
 )
 
-__all__ = [
-    "binary_accuracy",
-    "binary_auroc",
-    "binary_average_precision",
-    "binary_balanced_accuracy",
-    "binary_calibration_error",
-    "binary_cohen_kappa",
-    "binary_confusion_matrix",
-    "binary_eer",
-    "binary_f1_score",
-    "binary_fbeta_score",
-    "binary_fowlkes_mallows",
-    "binary_geometric_mean",
-    "binary_hamming_distance",
-    "binary_informedness",
-    "binary_jaccard_index",
-    "binary_markedness",
-    "binary_matthews_corrcoef",
-    "binary_negative_predictive_value",
-    "binary_precision",
-    "binary_precision_at_fixed_recall",
-    "binary_precision_recall_curve",
-    "binary_recall",
-    "binary_recall_at_fixed_precision",
-    "binary_roc",
-    "binary_sensitivity_at_specificity",
-    "binary_specificity",
-    "binary_specificity_at_sensitivity",
-    "binary_stat_scores",
-    "multiclass_accuracy",
-    "multiclass_auroc",
-    "multiclass_average_precision",
-    "multiclass_calibration_error",
-    "multiclass_cohen_kappa",
-    "multiclass_confusion_matrix",
-    "multiclass_eer",
-    "multiclass_exact_match",
-    "multiclass_f1_score",
-    "multiclass_fbeta_score",
-    "multiclass_hamming_distance",
-    "multiclass_jaccard_index",
-    "multiclass_matthews_corrcoef",
-    "multiclass_negative_predictive_value",
-    "multiclass_precision",
-    "multiclass_precision_at_fixed_recall",
-    "multiclass_precision_recall_curve",
-    "multiclass_recall",
-    "multiclass_recall_at_fixed_precision",
-    "multiclass_roc",
-    "multiclass_sensitivity_at_specificity",
-    "multiclass_specificity",
-    "multiclass_specificity_at_sensitivity",
-    "multiclass_stat_scores",
-    "multilabel_accuracy",
-    "multilabel_auroc",
-    "multilabel_average_precision",
-    "multilabel_confusion_matrix",
-    "multilabel_eer",
-    "multilabel_exact_match",
-    "multilabel_f1_score",
-    "multilabel_fbeta_score",
-    "multilabel_hamming_distance",
-    "multilabel_jaccard_index",
-    "multilabel_matthews_corrcoef",
-    "multilabel_negative_predictive_value",
-    "multilabel_precision",
-    "multilabel_precision_at_fixed_recall",
-    "multilabel_precision_recall_curve",
-    "multilabel_recall",
-    "multilabel_recall_at_fixed_precision",
-    "multilabel_roc",
-    "multilabel_sensitivity_at_specificity",
-    "multilabel_specificity",
-    "multilabel_specificity_at_sensitivity",
-    "multilabel_stat_scores",
-]
+# The names imported above, without the modules they come from.
+__all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")]

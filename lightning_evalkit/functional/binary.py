@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lightning_evalkit.counts import BinaryCounter, Counts
+from lightning_evalkit.functional.arguments import arguments_of
 from lightning_evalkit.functional.counting import counted
 from lightning_evalkit.inputs import Binary, Inputs, MultidimAverage, is_samplewise
+from lightning_evalkit.inputs.numbers import checked_zero_division
 from lightning_evalkit.statistics import (
     KappaWeights,
     Normalize,
-    Statistic,
     checked_normalize,
     checked_weights,
     confusion_matrix,
@@ -33,8 +34,8 @@ def binary_counts(
     multidim_average: MultidimAverage,
     ignore_index: int | None,
     validate_args: bool,
-    inputs: Inputs = "auto",
-    sample_weight: Tensor | None = None,
+    inputs: Inputs,
+    sample_weight: Tensor | None,
 ) -> Counts:
     """The counts of the batch."""
     samplewise = is_samplewise(multidim_average)
@@ -44,45 +45,110 @@ def binary_counts(
 
 
 @dataclass(frozen=True)
-class BinaryFunction:
-    """A statistic of a binary batch; ``zero_division`` is the value of 0/0, by default ``undefined``."""
+class BinaryBatch:
+    """The counts of a binary batch; ``zero_division`` is the value of 0/0, None that of torchmetrics."""
 
-    statistic: Statistic
-    undefined: float = 0.0
+    counts: Counts
+    zero_division: float | None
 
-    def __call__(
-        self,
-        preds: Tensor,
-        target: Tensor,
-        threshold: float = 0.5,
-        multidim_average: MultidimAverage = "global",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float | None = None,
-        **declared: Any,
-    ) -> Tensor:
-        """Count the batch and divide.
-
-        >>> import torch
-        >>> binary_recall(torch.tensor([0.9, 0.2, 0.7]), torch.tensor([1, 1, 0]), inputs="probabilities")
-        tensor(0.5000)
-        """
-        counts = binary_counts(preds, target, threshold, multidim_average, ignore_index, validate_args, **declared)
-        return self.statistic(counts).value(self.undefined if zero_division is None else zero_division).float()
+    def value(self, name: str, undefined: float = 0.0) -> Tensor:
+        """Compute an entry of the statistics table."""
+        zero_division = undefined if self.zero_division is None else checked_zero_division(self.zero_division)
+        return find(name)(self.counts).value(zero_division).float()
 
 
-binary_accuracy = BinaryFunction(find("accuracy"))
-binary_precision = BinaryFunction(find("precision"))
-binary_recall = BinaryFunction(find("recall"))
-binary_specificity = BinaryFunction(find("specificity"))
-binary_negative_predictive_value = BinaryFunction(find("negative_predictive_value"))
-binary_hamming_distance = BinaryFunction(find("hamming_distance"), undefined=1.0)
-binary_f1_score = BinaryFunction(find("f1"))
-binary_balanced_accuracy = BinaryFunction(find("balanced_accuracy"), undefined=nan)
-binary_informedness = BinaryFunction(find("informedness"), undefined=nan)
-binary_markedness = BinaryFunction(find("markedness"), undefined=nan)
-binary_geometric_mean = BinaryFunction(find("geometric_mean"), undefined=nan)
-binary_fowlkes_mallows = BinaryFunction(find("fowlkes_mallows"), undefined=nan)
+def binary_batch(
+    preds: Tensor,
+    target: Tensor,
+    threshold: float = 0.5,
+    multidim_average: MultidimAverage = "global",
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    zero_division: float | None = None,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
+) -> BinaryBatch:
+    """Count a binary batch."""
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    return BinaryBatch(binary_counts(preds, target, threshold, multidim_average, *declared), zero_division)
+
+
+@arguments_of(binary_batch)
+def binary_accuracy(batch: BinaryBatch) -> Tensor:
+    """Compute the share of correct predictions."""
+    return batch.value("accuracy")
+
+
+@arguments_of(binary_batch)
+def binary_precision(batch: BinaryBatch) -> Tensor:
+    """Compute the share of true positives among predicted positives."""
+    return batch.value("precision")
+
+
+@arguments_of(binary_batch)
+def binary_recall(batch: BinaryBatch) -> Tensor:
+    """Compute the share of true positives among positives.
+
+    >>> import torch
+    >>> binary_recall(torch.tensor([0.9, 0.2, 0.7]), torch.tensor([1, 1, 0]), inputs="probabilities")
+    tensor(0.5000)
+    """
+    return batch.value("recall")
+
+
+@arguments_of(binary_batch)
+def binary_specificity(batch: BinaryBatch) -> Tensor:
+    """Compute the share of true negatives among negatives."""
+    return batch.value("specificity")
+
+
+@arguments_of(binary_batch)
+def binary_negative_predictive_value(batch: BinaryBatch) -> Tensor:
+    """Compute the share of true negatives among predicted negatives."""
+    return batch.value("negative_predictive_value")
+
+
+@arguments_of(binary_batch)
+def binary_hamming_distance(batch: BinaryBatch) -> Tensor:
+    """Compute the share of wrong predictions."""
+    return batch.value("hamming_distance", undefined=1.0)
+
+
+@arguments_of(binary_batch)
+def binary_f1_score(batch: BinaryBatch) -> Tensor:
+    """Compute the harmonic mean of precision and recall."""
+    return batch.value("f1")
+
+
+@arguments_of(binary_batch)
+def binary_balanced_accuracy(batch: BinaryBatch) -> Tensor:
+    """Compute the mean of recall and specificity."""
+    return batch.value("balanced_accuracy", undefined=nan)
+
+
+@arguments_of(binary_batch)
+def binary_informedness(batch: BinaryBatch) -> Tensor:
+    """Compute recall + specificity - 1."""
+    return batch.value("informedness", undefined=nan)
+
+
+@arguments_of(binary_batch)
+def binary_markedness(batch: BinaryBatch) -> Tensor:
+    """Compute precision + negative predictive value - 1."""
+    return batch.value("markedness", undefined=nan)
+
+
+@arguments_of(binary_batch)
+def binary_geometric_mean(batch: BinaryBatch) -> Tensor:
+    """Compute the geometric mean of recall and specificity."""
+    return batch.value("geometric_mean", undefined=nan)
+
+
+@arguments_of(binary_batch)
+def binary_fowlkes_mallows(batch: BinaryBatch) -> Tensor:
+    """Compute the geometric mean of precision and recall."""
+    return batch.value("fowlkes_mallows", undefined=nan)
 
 
 def binary_fbeta_score(
@@ -94,11 +160,17 @@ def binary_fbeta_score(
     ignore_index: int | None = None,
     validate_args: bool = True,
     zero_division: float = 0.0,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
-    arguments = (threshold, multidim_average, ignore_index, validate_args, zero_division)
-    return BinaryFunction(f_beta(beta))(preds, target, *arguments, **declared)
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    return (
+        f_beta(beta)(binary_counts(preds, target, threshold, multidim_average, *declared))
+        .value(checked_zero_division(zero_division))
+        .float()
+    )
 
 
 def binary_stat_scores(
@@ -108,12 +180,13 @@ def binary_stat_scores(
     multidim_average: MultidimAverage = "global",
     ignore_index: int | None = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """The counts themselves: tp, fp, tn, fn, support."""
-    return stat_scores(
-        binary_counts(preds, target, threshold, multidim_average, ignore_index, validate_args, **declared)
-    )
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    return stat_scores(binary_counts(preds, target, threshold, multidim_average, *declared))
 
 
 def binary_jaccard_index(
@@ -123,11 +196,13 @@ def binary_jaccard_index(
     ignore_index: int | None = None,
     validate_args: bool = True,
     zero_division: float = 0.0,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """True positives of all that are positive or predicted so."""
-    counts = binary_counts(preds, target, threshold, "global", ignore_index, validate_args, **declared)
-    return find("jaccard")(counts).value(zero_division).float()
+    counts = binary_counts(preds, target, threshold, "global", ignore_index, validate_args, inputs, sample_weight)
+    return find("jaccard")(counts).value(checked_zero_division(zero_division)).float()
 
 
 def binary_matthews_corrcoef(
@@ -136,12 +211,13 @@ def binary_matthews_corrcoef(
     threshold: float = 0.5,
     ignore_index: int | None = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Matthews correlation, with torchmetrics' values where the definition has none."""
-    return matthews_of_torchmetrics(
-        binary_counts(preds, target, threshold, "global", ignore_index, validate_args, **declared)
-    )
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    return matthews_of_torchmetrics(binary_counts(preds, target, threshold, "global", *declared))
 
 
 def binary_cohen_kappa(
@@ -151,11 +227,13 @@ def binary_cohen_kappa(
     weights: KappaWeights | None = None,
     ignore_index: int | None = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Agreement beyond chance; with two classes linear and quadratic ``weights`` change nothing."""
     checked_weights(weights)
-    counts = binary_counts(preds, target, threshold, "global", ignore_index, validate_args, **declared)
+    counts = binary_counts(preds, target, threshold, "global", ignore_index, validate_args, inputs, sample_weight)
     return find("kappa")(counts).value().float()
 
 
@@ -166,8 +244,10 @@ def binary_confusion_matrix(
     normalize: Normalize | None = None,
     ignore_index: int | None = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Targets in rows and predictions in columns, negative first."""
-    counts = binary_counts(preds, target, threshold, "global", ignore_index, validate_args, **declared)
+    counts = binary_counts(preds, target, threshold, "global", ignore_index, validate_args, inputs, sample_weight)
     return confusion_matrix(counts, checked_normalize(normalize))

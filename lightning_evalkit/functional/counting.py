@@ -8,18 +8,26 @@ import torch
 
 from lightning_evalkit.counts import Counter, Totals, is_deferred
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.inputs.declaration import refuse_large
+from lightning_evalkit.inputs.tensors import explain_failure
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 AnyCounter = TypeVar("AnyCounter", bound=Counter)
+Ignored = int | tuple[int, ...] | None
 
 
 def counted(
     counter: AnyCounter, preds: Tensor, target: Tensor, validate_args: bool, sample_weight: Tensor | None
 ) -> tuple[AnyCounter, Totals]:
     """The counter and the totals of the batch; on an accelerator ``validate_args`` waits, to raise for bad values."""
-    totals = counter.count(preds, target, sample_weight).whole(counter.width)
+    refuse_large(counter.width + counter.real_width, str(counter.task))
+    try:
+        totals = counter.count(preds, target, sample_weight).dense(counter.width)
+    except Exception as failure:
+        explain_failure(counter.count, failure, preds, target, sample_weight)
+        raise
     if (
         validate_args
         and is_deferred(preds)

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING, Any
 
-from lightning_evalkit.counts import MulticlassCounter, Totals
-from lightning_evalkit.functional.counting import counted
+from lightning_evalkit.counts import Counts, MulticlassCounter, Totals
+from lightning_evalkit.functional.arguments import arguments_of
+from lightning_evalkit.functional.counting import Ignored, counted
 from lightning_evalkit.inputs import Inputs, Multiclass, MultidimAverage, is_samplewise
+from lightning_evalkit.inputs.numbers import checked_zero_division
 from lightning_evalkit.statistics import (
     Average,
     ClassAverage,
     KappaWeights,
     Normalize,
-    Statistic,
     averaged_stat_scores,
     checked_average,
     checked_normalize,
@@ -32,8 +33,6 @@ from lightning_evalkit.statistics import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-Ignored = int | tuple[int, ...] | None
-
 
 def multiclass_counts(
     preds: Tensor,
@@ -42,8 +41,8 @@ def multiclass_counts(
     multidim_average: MultidimAverage,
     ignore_index: Ignored,
     validate_args: bool,
-    inputs: Inputs = "auto",
-    sample_weight: Tensor | None = None,
+    inputs: Inputs,
+    sample_weight: Tensor | None,
     **kept: Any,
 ) -> tuple[MulticlassCounter, Totals]:
     """The counter and the totals of the batch."""
@@ -53,42 +52,83 @@ def multiclass_counts(
 
 
 @dataclass(frozen=True)
-class MulticlassFunction:
-    """A statistic of a multiclass batch, averaged over classes; see ``ClassAverage`` for ``by_support``."""
+class MulticlassBatch:
+    """The counts of a multiclass batch, and how a statistic is averaged over classes (see ``ClassAverage``)."""
 
-    statistic: Statistic
-    undefined: float = 0.0
-    by_support: bool = False
+    counts: Counts
+    ignored: tuple[int, ...]
+    average: Average
+    several_hits: bool
+    zero_division: float | None
 
-    def __call__(
-        self,
-        preds: Tensor,
-        target: Tensor,
-        num_classes: int | None = None,
-        average: Average | None = "macro",
-        top_k: int = 1,
-        multidim_average: MultidimAverage = "global",
-        ignore_index: Ignored = None,
-        validate_args: bool = True,
-        zero_division: float | None = None,
-        **declared: Any,
-    ) -> Tensor:
-        """Count the batch, divide, average."""
-        how, value = checked_average(average, num_classes), self.undefined if zero_division is None else zero_division
-        counter, totals = multiclass_counts(
-            preds, target, num_classes, multidim_average, ignore_index, validate_args, top_k=top_k, **declared
-        )
-        read = ClassAverage(self.statistic, how, value, self.by_support and top_k > 1)
-        return read(counter.counts(totals), counter.task.ignored)
+    def value(self, name: str, undefined: float = 0.0, by_support: bool = False) -> Tensor:
+        """Compute and average an entry of the statistics table."""
+        zero_division = undefined if self.zero_division is None else checked_zero_division(self.zero_division)
+        read = ClassAverage(find(name), self.average, zero_division, by_support and self.several_hits)
+        return read(self.counts, self.ignored)
 
 
-multiclass_accuracy = MulticlassFunction(find("recall"), by_support=True)
-multiclass_precision = MulticlassFunction(find("precision"), by_support=True)
-multiclass_recall = MulticlassFunction(find("recall"), by_support=True)
-multiclass_specificity = MulticlassFunction(find("specificity"))
-multiclass_negative_predictive_value = MulticlassFunction(find("negative_predictive_value"), by_support=True)
-multiclass_hamming_distance = MulticlassFunction(find("false_negative_rate"), undefined=1.0)
-multiclass_f1_score = MulticlassFunction(find("f1"))
+def multiclass_batch(
+    preds: Tensor,
+    target: Tensor,
+    num_classes: int | None = None,
+    average: Average | None = "macro",
+    top_k: int = 1,
+    multidim_average: MultidimAverage = "global",
+    ignore_index: Ignored = None,
+    validate_args: bool = True,
+    zero_division: float | None = None,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
+) -> MulticlassBatch:
+    """Count a multiclass batch."""
+    how = checked_average(average, num_classes)
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multiclass_counts(preds, target, num_classes, multidim_average, *declared, top_k=top_k)
+    return MulticlassBatch(counter.counts(totals), counter.task.ignored, how, top_k > 1, zero_division)
+
+
+@arguments_of(multiclass_batch)
+def multiclass_accuracy(batch: MulticlassBatch) -> Tensor:
+    """Compute the share of correct predictions (micro), or the recall of each class, averaged."""
+    return batch.value("recall", by_support=True)
+
+
+@arguments_of(multiclass_batch)
+def multiclass_precision(batch: MulticlassBatch) -> Tensor:
+    """Compute the share of true positives among predicted positives, of one class against the rest."""
+    return batch.value("precision", by_support=True)
+
+
+@arguments_of(multiclass_batch)
+def multiclass_recall(batch: MulticlassBatch) -> Tensor:
+    """Compute the share of true positives among positives, of one class against the rest."""
+    return batch.value("recall", by_support=True)
+
+
+@arguments_of(multiclass_batch)
+def multiclass_specificity(batch: MulticlassBatch) -> Tensor:
+    """Compute the share of true negatives among negatives, of one class against the rest."""
+    return batch.value("specificity")
+
+
+@arguments_of(multiclass_batch)
+def multiclass_negative_predictive_value(batch: MulticlassBatch) -> Tensor:
+    """Compute the share of true negatives among predicted negatives, of one class against the rest."""
+    return batch.value("negative_predictive_value", by_support=True)
+
+
+@arguments_of(multiclass_batch)
+def multiclass_hamming_distance(batch: MulticlassBatch) -> Tensor:
+    """Compute one minus torchmetrics' accuracy."""
+    return batch.value("false_negative_rate", undefined=1.0)
+
+
+@arguments_of(multiclass_batch)
+def multiclass_f1_score(batch: MulticlassBatch) -> Tensor:
+    """Compute the harmonic mean of precision and recall, of one class against the rest."""
+    return batch.value("f1")
 
 
 def multiclass_fbeta_score(
@@ -102,11 +142,17 @@ def multiclass_fbeta_score(
     ignore_index: Ignored = None,
     validate_args: bool = True,
     zero_division: float = 0.0,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
-    arguments = (average, top_k, multidim_average, ignore_index, validate_args, zero_division)
-    return MulticlassFunction(f_beta(beta))(preds, target, num_classes, *arguments, **declared)
+    how = checked_average(average, num_classes)
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multiclass_counts(preds, target, num_classes, multidim_average, *declared, top_k=top_k)
+    return ClassAverage(f_beta(beta), how, checked_zero_division(zero_division))(
+        counter.counts(totals), counter.task.ignored
+    )
 
 
 def multiclass_stat_scores(
@@ -118,13 +164,14 @@ def multiclass_stat_scores(
     multidim_average: MultidimAverage = "global",
     ignore_index: Ignored = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """The counts themselves: tp, fp, tn, fn, support of one class against the rest."""
     how = checked_average(average, num_classes)
-    counter, totals = multiclass_counts(
-        preds, target, num_classes, multidim_average, ignore_index, validate_args, top_k=top_k, **declared
-    )
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multiclass_counts(preds, target, num_classes, multidim_average, *declared, top_k=top_k)
     return averaged_stat_scores(counter.counts(totals), how)
 
 
@@ -136,12 +183,15 @@ def multiclass_jaccard_index(
     ignore_index: Ignored = None,
     validate_args: bool = True,
     zero_division: float = 0.0,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """True positives of all that are or are predicted of the class."""
-    counter, totals = multiclass_counts(preds, target, num_classes, "global", ignore_index, validate_args, **declared)
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multiclass_counts(preds, target, num_classes, "global", *declared)
     counts, ignored = counter.counts(totals), counter.task.ignored
-    read = ClassAverage(find("jaccard"), checked_average(average), zero_division, empty=nan)
+    read = ClassAverage(find("jaccard"), checked_average(average), checked_zero_division(zero_division), empty=nan)
     return read(without_classes(counts, ignored) if average == "micro" else counts, ignored)
 
 
@@ -151,10 +201,13 @@ def multiclass_matthews_corrcoef(
     num_classes: int,
     ignore_index: Ignored = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Matthews correlation of all classes, with torchmetrics' values where the definition has none."""
-    counter, totals = multiclass_counts(preds, target, num_classes, "global", ignore_index, validate_args, **declared)
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multiclass_counts(preds, target, num_classes, "global", *declared)
     return multiclass_matthews_of_torchmetrics(counter.counts(totals))
 
 
@@ -165,14 +218,15 @@ def multiclass_cohen_kappa(
     weights: KappaWeights | None = None,
     ignore_index: Ignored = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Agreement beyond chance, in which disagreements between ordered classes may weigh by their distance."""
     weighing = checked_weights(weights)
     matrix = weighing != "none"
-    counter, totals = multiclass_counts(
-        preds, target, num_classes, "global", ignore_index, validate_args, matrix=matrix, **declared
-    )
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multiclass_counts(preds, target, num_classes, "global", *declared, matrix=matrix)
     if weighing == "none":
         return multiclass_kappa(counter.counts(totals))
     return weighted_kappa(counter.matrix(totals), weighing).float()
@@ -185,12 +239,13 @@ def multiclass_confusion_matrix(
     normalize: Normalize | None = None,
     ignore_index: Ignored = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Targets in rows and predictions in columns."""
-    counter, totals = multiclass_counts(
-        preds, target, num_classes, "global", ignore_index, validate_args, matrix=True, **declared
-    )
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multiclass_counts(preds, target, num_classes, "global", *declared, matrix=True)
     return normalized(counter.matrix(totals), checked_normalize(normalize))
 
 
@@ -201,10 +256,11 @@ def multiclass_exact_match(
     multidim_average: MultidimAverage = "global",
     ignore_index: Ignored = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Samples of which every element that is not ignored is predicted rightly, of all samples."""
-    counter, totals = multiclass_counts(
-        preds, target, num_classes, multidim_average, ignore_index, validate_args, exact=True, **declared
-    )
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multiclass_counts(preds, target, num_classes, multidim_average, *declared, exact=True)
     return ratio(*counter.exact(totals)).value(0.0).float()

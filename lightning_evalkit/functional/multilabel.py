@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lightning_evalkit.counts import MultilabelCounter, Totals
+from lightning_evalkit.counts import Counts, MultilabelCounter, Totals
+from lightning_evalkit.functional.arguments import arguments_of
 from lightning_evalkit.functional.counting import counted
 from lightning_evalkit.inputs import Inputs, MultidimAverage, Multilabel, is_samplewise
+from lightning_evalkit.inputs.numbers import checked_zero_division
+from lightning_evalkit.inputs.threshold import thresholds_of
 from lightning_evalkit.statistics import (
     Average,
     LabelAverage,
     Normalize,
-    Statistic,
     averaged_stat_scores,
     checked_average,
     checked_normalize,
@@ -38,53 +40,92 @@ def multilabel_counts(
     multidim_average: MultidimAverage,
     ignore_index: int | None,
     validate_args: bool,
-    inputs: Inputs = "auto",
-    sample_weight: Tensor | None = None,
+    inputs: Inputs,
+    sample_weight: Tensor | None,
     exact: bool = False,
 ) -> tuple[MultilabelCounter, Totals]:
     """The counter and the totals of the batch."""
     samplewise, weighted = is_samplewise(multidim_average), sample_weight is not None
-    cuts = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
+    cuts = thresholds_of(threshold)
     rows = ("samples", "exact_match") if exact else ()
     task = Multilabel(inputs, ignore_index, weighted, samplewise, cuts, num_labels, rows)
     return counted(MultilabelCounter(task), preds, target, validate_args, sample_weight)
 
 
 @dataclass(frozen=True)
-class MultilabelFunction:
-    """A statistic of a multilabel batch, averaged over labels."""
+class MultilabelBatch:
+    """The counts of a multilabel batch, and how a statistic is averaged over labels."""
 
-    statistic: Statistic
-    undefined: float = 0.0
+    counts: Counts
+    average: Average
+    zero_division: float | None
 
-    def __call__(
-        self,
-        preds: Tensor,
-        target: Tensor,
-        num_labels: int,
-        threshold: float | Sequence[float] = 0.5,
-        average: Average | None = "macro",
-        multidim_average: MultidimAverage = "global",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        zero_division: float | None = None,
-        **declared: Any,
-    ) -> Tensor:
-        """Count the batch, divide, average."""
-        counter, totals = multilabel_counts(
-            preds, target, num_labels, threshold, multidim_average, ignore_index, validate_args, **declared
-        )
-        value = self.undefined if zero_division is None else zero_division
-        return LabelAverage(self.statistic, checked_average(average), value)(counter.counts(totals))
+    def value(self, name: str, undefined: float = 0.0) -> Tensor:
+        """Compute and average an entry of the statistics table."""
+        zero_division = undefined if self.zero_division is None else checked_zero_division(self.zero_division)
+        return LabelAverage(find(name), self.average, zero_division)(self.counts)
 
 
-multilabel_accuracy = MultilabelFunction(find("accuracy"))
-multilabel_precision = MultilabelFunction(find("precision"))
-multilabel_recall = MultilabelFunction(find("recall"))
-multilabel_specificity = MultilabelFunction(find("specificity"))
-multilabel_negative_predictive_value = MultilabelFunction(find("negative_predictive_value"))
-multilabel_hamming_distance = MultilabelFunction(find("hamming_distance"), undefined=1.0)
-multilabel_f1_score = MultilabelFunction(find("f1"))
+def multilabel_batch(
+    preds: Tensor,
+    target: Tensor,
+    num_labels: int,
+    threshold: float | Sequence[float] = 0.5,
+    average: Average | None = "macro",
+    multidim_average: MultidimAverage = "global",
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    zero_division: float | None = None,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
+) -> MultilabelBatch:
+    """Count a multilabel batch."""
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multilabel_counts(preds, target, num_labels, threshold, multidim_average, *declared)
+    return MultilabelBatch(counter.counts(totals), checked_average(average), zero_division)
+
+
+@arguments_of(multilabel_batch)
+def multilabel_accuracy(batch: MultilabelBatch) -> Tensor:
+    """Compute the share of correct predictions, of each label."""
+    return batch.value("accuracy")
+
+
+@arguments_of(multilabel_batch)
+def multilabel_precision(batch: MultilabelBatch) -> Tensor:
+    """Compute the share of true positives among predicted positives, of each label."""
+    return batch.value("precision")
+
+
+@arguments_of(multilabel_batch)
+def multilabel_recall(batch: MultilabelBatch) -> Tensor:
+    """Compute the share of true positives among positives, of each label."""
+    return batch.value("recall")
+
+
+@arguments_of(multilabel_batch)
+def multilabel_specificity(batch: MultilabelBatch) -> Tensor:
+    """Compute the share of true negatives among negatives, of each label."""
+    return batch.value("specificity")
+
+
+@arguments_of(multilabel_batch)
+def multilabel_negative_predictive_value(batch: MultilabelBatch) -> Tensor:
+    """Compute the share of true negatives among predicted negatives, of each label."""
+    return batch.value("negative_predictive_value")
+
+
+@arguments_of(multilabel_batch)
+def multilabel_hamming_distance(batch: MultilabelBatch) -> Tensor:
+    """Compute the share of wrong predictions, of each label."""
+    return batch.value("hamming_distance", undefined=1.0)
+
+
+@arguments_of(multilabel_batch)
+def multilabel_f1_score(batch: MultilabelBatch) -> Tensor:
+    """Compute the harmonic mean of precision and recall, of each label."""
+    return batch.value("f1")
 
 
 def multilabel_fbeta_score(
@@ -98,11 +139,16 @@ def multilabel_fbeta_score(
     ignore_index: int | None = None,
     validate_args: bool = True,
     zero_division: float = 0.0,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
-    arguments = (threshold, average, multidim_average, ignore_index, validate_args, zero_division)
-    return MultilabelFunction(f_beta(beta))(preds, target, num_labels, *arguments, **declared)
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multilabel_counts(preds, target, num_labels, threshold, multidim_average, *declared)
+    return LabelAverage(f_beta(beta), checked_average(average), checked_zero_division(zero_division))(
+        counter.counts(totals)
+    )
 
 
 def multilabel_stat_scores(
@@ -114,12 +160,13 @@ def multilabel_stat_scores(
     multidim_average: MultidimAverage = "global",
     ignore_index: int | None = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """The counts themselves: tp, fp, tn, fn, support of each label."""
-    counter, totals = multilabel_counts(
-        preds, target, num_labels, threshold, multidim_average, ignore_index, validate_args, **declared
-    )
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multilabel_counts(preds, target, num_labels, threshold, multidim_average, *declared)
     return averaged_stat_scores(counter.counts(totals), checked_average(average))
 
 
@@ -132,13 +179,14 @@ def multilabel_jaccard_index(
     ignore_index: int | None = None,
     validate_args: bool = True,
     zero_division: float = 0.0,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """True positives of all that are positive or predicted so, of each label."""
-    counter, totals = multilabel_counts(
-        preds, target, num_labels, threshold, "global", ignore_index, validate_args, **declared
-    )
-    read = LabelAverage(find("jaccard"), checked_average(average), zero_division, empty=nan)
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multilabel_counts(preds, target, num_labels, threshold, "global", *declared)
+    read = LabelAverage(find("jaccard"), checked_average(average), checked_zero_division(zero_division), empty=nan)
     return read(counter.counts(totals))
 
 
@@ -149,12 +197,13 @@ def multilabel_matthews_corrcoef(
     threshold: float | Sequence[float] = 0.5,
     ignore_index: int | None = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Matthews correlation of all labels in one table, with torchmetrics' values where the definition has none."""
-    counter, totals = multilabel_counts(
-        preds, target, num_labels, threshold, "global", ignore_index, validate_args, **declared
-    )
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multilabel_counts(preds, target, num_labels, threshold, "global", *declared)
     return matthews_of_torchmetrics(counter.counts(totals).summed())
 
 
@@ -166,12 +215,13 @@ def multilabel_confusion_matrix(
     normalize: Normalize | None = None,
     ignore_index: int | None = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """A two-by-two matrix for each label."""
-    counter, totals = multilabel_counts(
-        preds, target, num_labels, threshold, "global", ignore_index, validate_args, **declared
-    )
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multilabel_counts(preds, target, num_labels, threshold, "global", *declared)
     return confusion_matrix(counter.counts(totals), checked_normalize(normalize))
 
 
@@ -183,10 +233,13 @@ def multilabel_exact_match(
     multidim_average: MultidimAverage = "global",
     ignore_index: int | None = None,
     validate_args: bool = True,
-    **declared: Any,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Samples of which every label that is not ignored is predicted rightly, of all samples."""
-    counter, totals = multilabel_counts(
-        preds, target, num_labels, threshold, multidim_average, ignore_index, validate_args, exact=True, **declared
+    declared = (ignore_index, validate_args, inputs, sample_weight)
+    counter, totals = multilabel_counts(preds, target, num_labels, threshold, multidim_average, *declared, exact=True)
+    return exact_match_of_torchmetrics(
+        *counter.sample_sums(totals, "exact_match"), *counter.sample_sums(totals, "samples")
     )
-    return exact_match_of_torchmetrics(*counter.rows(totals, "exact_match"), *counter.rows(totals, "samples"))

@@ -21,7 +21,7 @@ Suspect = tuple[str, str, Tensor, Tensor, str]
 
 def complaint(task: Thresholded, preds: Tensor, target: Tensor, weight: Tensor | None) -> str:
     """Say which values of this batch are not what was declared: how many, the first, and what to do."""
-    used = _used(task, target)
+    used = _used(task, target, weight)
     wrong = used & (target != 0) & (target != 1)
     hint = "soft targets and class numbers above 1 are no binary problem"
     return _first_of(used, [_target(task, "0 or 1", target, wrong, hint), *_suspects(task, preds, weight)])
@@ -29,47 +29,51 @@ def complaint(task: Thresholded, preds: Tensor, target: Tensor, weight: Tensor |
 
 def multiclass_complaint(task: Multiclass, preds: Tensor, target: Tensor, weight: Tensor | None) -> str:
     """The same for class numbers and scores of classes."""
-    used, last = _used(task, target), task.classes - 1
+    used, last, truth = _used(task, target, weight), task.classes - 1, target.long()  # no byte is compared with 256
     hint = "classes are numbered from 0: declare a larger num_classes, or ignore_index for a mark"
-    suspects = [_target(task, f"a class from 0 to {last}", target, (target < 0) | (target > last), hint)]
+    suspects = [_target(task, f"a class from 0 to {last}", target, used & ((truth < 0) | (truth > last)), hint)]
     if preds.ndim == target.ndim:
-        suspects.append(("preds", f"a class from 0 to {last}", preds, (preds < 0) | (preds > last), hint))
+        label = preds.long()
+        suspects.append(("preds", f"a class from 0 to {last}", preds, (label < 0) | (label > last), hint))
     else:
         best = preds.amax(1)
         suspects.append(("preds", "a number", best, best.isnan(), NAN_HINT))
         if task.inputs == "probabilities":
             suspects.append(("preds", "a probability in [0, 1]", best, (best < 0) | (best > 1), LOGITS_HINT))
             least = preds.amin(1)
-            if task.scores is not None:  # where every score is looked at
+            if task.binning is not None:  # where every score is looked at
                 suspects.append(("preds", "a probability in [0, 1]", least, least < 0, LOGITS_HINT))
-        elif task.scores is not None:
-            suspects.append(("preds", "finite where it is largest", best, best.isinf(), NAN_HINT))
-    return _first_of(used, suspects + _weights(weight))
+    suspects += _weights(weight)
+    if preds.ndim > target.ndim and task.inputs != "probabilities":  # at last, as those who only compare do not mind
+        best = preds.amax(1)
+        suspects.append(("preds", "finite where it is largest", best, best.isinf(), NAN_HINT))
+    return _first_of(used, suspects)
 
 
-def _used(task: Declaration, target: Tensor) -> Tensor:
-    used = torch.ones_like(target, dtype=torch.bool)
-    for index in task.ignored:
-        used = used & (target != index)
-    return used
+def _used(task: Declaration, target: Tensor, weight: Tensor | None) -> Tensor:
+    """What is neither ignored nor of weight 0."""
+    used = ~task.left_out(target)
+    return used if weight is None else used & (weight != 0)
 
 
 def _target(task: Declaration, expected: str, target: Tensor, wrong: Tensor, hint: str) -> Suspect:
-    wrong = wrong & _used(task, target)
     if task.ignored:
         expected += f" or ignore_index={task.ignore_index}"
+        if wrong.any() and not task.marks(target.dtype):
+            value = float(target[wrong][0])
+            hint = f"no {target.dtype} is {task.ignore_index}: if this marks samples, declare ignore_index={value:g}"
     elif wrong.any() and bool((target[wrong] < 0).all()):
         hint = f"if it marks samples to leave out, declare ignore_index={float(target[wrong][0]):g}"
     return "target", expected, target, wrong, hint
 
 
 def _suspects(task: Thresholded, preds: Tensor, weight: Tensor | None) -> list[Suspect]:
-    reading = task.reading(preds)
-    if reading == "labels":
+    score_kind = task.score_kind(preds)
+    if score_kind == "labels":
         hint = "declare inputs='logits' or inputs='probabilities' for scores"
         return [("preds", "the label 0 or 1", preds, (preds != 0) & (preds != 1), hint), *_weights(weight)]
     suspects: list[Suspect] = [("preds", "a number", preds, preds.isnan(), NAN_HINT)]
-    if reading == "probabilities":
+    if score_kind == "probabilities":
         suspects.append(("preds", "a probability in [0, 1]", preds, (preds < 0) | (preds > 1), LOGITS_HINT))
     return suspects + _weights(weight)
 

@@ -6,14 +6,21 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import torch
+
 from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.inputs.numbers import as_number, checked_flag
+from lightning_evalkit.inputs.threshold import Threshold
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from torch import Tensor
 
-    from lightning_evalkit.inputs.scores import Scores
+    from lightning_evalkit.inputs.binning import Binning
 
 Inputs = Literal["logits", "probabilities", "labels", "auto"]
 """What the first tensor of ``update`` holds; ``auto`` guesses for each batch, as torchmetrics does."""
@@ -29,8 +36,14 @@ class Declaration:
     ignore_index: int | tuple[int, ...] | None = None
     weighted: bool = False
     samplewise: bool = False
-    scores: Scores | None = field(default=None, kw_only=True)
+    binning: Binning | None = field(default=None, kw_only=True)
     """How scores are kept beside counts, where curves are asked for."""
+    names: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
+    """Of the classes or labels, in the order of their numbers; None where they are called by these.
+
+    Part of the declaration, as a state knows classes by number alone: read under names in another order it would give
+    the numbers of one class to another. Also where only one side has names nothing says that they mean the same.
+    """
 
     def __post_init__(self) -> None:
         if self.inputs not in get_args(Inputs):
@@ -39,7 +52,8 @@ class Declaration:
             )
         if any(not isinstance(index, int) or isinstance(index, bool) for index in self.ignored):
             raise DeclarationError(f"expected ignore_index to be None or an integer, got {self.ignore_index!r}.")
-        if self.scores is not None and self.inputs == "labels":
+        checked_flag("weighted", self.weighted)
+        if self.binning is not None and self.inputs == "labels":
             raise DeclarationError("expected scores for curves, got inputs='labels': labels have no order.")
 
     @property
@@ -48,6 +62,15 @@ class Declaration:
         if self.ignore_index is None:
             return ()
         return self.ignore_index if isinstance(self.ignore_index, tuple) else (self.ignore_index,)
+
+    def marks(self, kind: torch.dtype) -> tuple[int, ...]:
+        """The target values that are left out, of those that targets of this type can hold: no byte is -100."""
+        return tuple(index for index in self.ignored if holds(kind, index))
+
+    def left_out(self, target: Tensor) -> Tensor:
+        """Which targets are left out, compared as the numbers they are, never wrapped or rounded to a type."""
+        marked = [target == index for index in self.marks(target.dtype)]
+        return reduce(torch.logical_or, marked) if marked else torch.zeros_like(target, dtype=torch.bool)
 
     def described(self) -> dict[str, Any]:
         """The declaration as plain values, for a checkpoint and for messages."""
@@ -60,6 +83,8 @@ class Declaration:
 
     def arranged_weight(self, target: Tensor, sample_weight: Tensor | None, preds: Tensor) -> Tensor | None:
         """The weights, repeated over the dimensions of the target that they lack; all tensors are on one device."""
+        if preds.is_complex() or target.is_complex():
+            raise InputError("complex numbers have no order.")  # what to do is said where an update has failed
         if preds.device != target.device:
             raise InputError(f"expected preds and target on one device, got {preds.device} and {target.device}.")
         if (sample_weight is None) is self.weighted:
@@ -74,6 +99,8 @@ class Declaration:
             raise InputError(
                 f"expected sample_weight on the device of target, got {sample_weight.device} and {target.device}."
             )
+        if sample_weight.is_complex():
+            raise InputError("complex numbers are no weights.")
         lead = sample_weight.ndim
         if sample_weight.shape != target.shape[:lead]:
             raise InputError(
@@ -98,6 +125,48 @@ def is_samplewise(multidim_average: str) -> bool:
     return multidim_average == "samplewise"
 
 
+def holds(kind: torch.dtype, number: int) -> bool:
+    """Whether a tensor of this type can hold a whole number as it is.
+
+    >>> holds(torch.uint8, -100), holds(torch.float16, 2048), holds(torch.float16, 2049)
+    (False, True, False)
+    """
+    if kind == torch.bool:
+        return number in (0, 1)
+    if not kind.is_floating_point:
+        return torch.iinfo(kind).min <= number <= torch.iinfo(kind).max
+    digits = 1 - round(math.log2(torch.finfo(kind).eps))
+    size = abs(number)
+    odd = size // (size & -size) if size else 0  # without the factors of two, which an exponent holds
+    return size <= torch.finfo(kind).max and odd.bit_length() <= digits
+
+
+def names_given(names: Sequence[str], usual: Iterable[str] | None = None) -> tuple[str, ...] | None:
+    """Names for a declaration: None if they are the usual ones, by default the numbers from 0.
+
+    >>> names_given(["0", "1"]), names_given(["cat", "dog"])
+    (None, ('cat', 'dog'))
+    """
+    expected = tuple(map(str, range(len(names)))) if usual is None else tuple(usual)
+    return None if tuple(names) == expected else tuple(names)
+
+
+LONG = 300
+LARGEST_STATE = 2 * 2**30
+"""Bytes of one copy of a state: more is a mistake more often than a wish, and would end the process without a word."""
+
+
+def refuse_large(numbers: int, what: str) -> None:
+    """Refuse a state of so many numbers, of 8 bytes each, before anything of it is made."""
+    if 8 * numbers > LARGEST_STATE:
+        what = what if len(what) <= LONG else f"{what[:LONG]} ..."  # a declaration may have thousands of thresholds
+        most, size = LARGEST_STATE / 2**30, 8 * numbers / 2**30
+        raise DeclarationError(
+            f"expected a state of at most {most:g} GiB, got {size:,.1f} GiB for {what}: "
+            "declare fewer classes, labels, groups, thresholds or bins, or no confusion matrix."
+        )
+
+
 def checked_number(name: str, number: object, least: int) -> None:
     """A whole number that is not too small."""
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
@@ -105,21 +174,11 @@ def checked_number(name: str, number: object, least: int) -> None:
 
 
 def checked_threshold(threshold: object) -> float:
-    """A threshold on probabilities, in [0, 1]."""
-    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not 0 <= threshold <= 1:
+    """A threshold on probabilities, in [0, 1]; one that keeps its logit stays as it is."""
+    number = as_number(threshold)
+    if number is None or not 0 <= number <= 1:
         raise DeclarationError(
             f"expected threshold to be a number in [0, 1] (on probabilities, also when inputs are logits), "
             f"got {threshold!r}."
         )
-    return float(threshold)
-
-
-def logit(threshold: float) -> float:
-    """The threshold moved to logit space, so that no score needs a sigmoid: 0 and 1 become infinities.
-
-    >>> logit(0.5)
-    0.0
-    """
-    if threshold in (0.0, 1.0):
-        return math.inf if threshold else -math.inf
-    return math.log(threshold) - math.log1p(-threshold)
+    return number if isinstance(number, Threshold) else float(number)

@@ -29,6 +29,8 @@ class Losses(Declaration):
             raise InputError(f"expected losses of a floating-point type, got {losses.dtype}.")
         if weights is None:
             return losses, torch.ones_like(losses)
+        if weights.is_complex():
+            raise InputError("complex numbers are no weights.")
         if weights.shape != losses.shape or weights.device != losses.device:
             raise InputError(
                 f"expected a weight for every loss, shape {tuple(losses.shape)} on {losses.device}, got "

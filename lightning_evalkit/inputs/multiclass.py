@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.inputs.complaints import multiclass_complaint
 from lightning_evalkit.inputs.declaration import Declaration, checked_number
+from lightning_evalkit.inputs.numbers import checked_flag
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +36,9 @@ class Multiclass(Declaration):
         super().__post_init__()
         if self.num_classes is not None:
             checked_number("num_classes", self.num_classes, least=2)
+        elif self.binning is not None:
+            raise DeclarationError("expected num_classes for curves, each of which is of one class, got None.")
+        checked_flag("confusion_matrix", self.matrix)
         for k in (self.top_k, *self.hits):
             checked_number("top_k", k, least=1)
             if k > (self.num_classes or 1):

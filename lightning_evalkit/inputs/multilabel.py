@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Multilabel(Thresholded):
-    """L questions per sample, with one threshold for all or one for each; ``rows`` are sums kept over samples."""
+    """L questions per sample, with one threshold for all or one for each; ``sample_sums`` are kept over samples."""
 
     num_labels: int = 2
-    rows: tuple[str, ...] = ()
+    sample_sums: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,8 +40,8 @@ class Multilabel(Thresholded):
                 f"expected preds and target of shape {shape}, labels in the second dimension, got {tuple(preds.shape)}."
             )
         weight = self.arranged_weight(target, sample_weight, preds)
-        if self.rows and sample_weight is not None:
-            self.refuse_weights_of_elements(sample_weight, len(preds), f"{', '.join(self.rows)} count")
+        if self.sample_sums and sample_weight is not None:
+            self.refuse_weights_of_elements(sample_weight, len(preds), f"{', '.join(self.sample_sums)} count")
         return self._last(preds), self._last(target), None if weight is None else self._last(weight)
 
     def _last(self, values: Tensor) -> Tensor:

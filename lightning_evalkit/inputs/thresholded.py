@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.inputs.complaints import complaint
-from lightning_evalkit.inputs.declaration import Declaration, checked_threshold, logit
+from lightning_evalkit.inputs.declaration import Declaration, checked_threshold
+from lightning_evalkit.inputs.threshold import Cuts, cuts_of, parsed, plain_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,14 +28,21 @@ class Thresholded(Declaration):
             raise DeclarationError(f"expected ignore_index to be None or one integer, got {self.ignore_index!r}.")
         if not self.thresholds:
             raise DeclarationError("expected at least one threshold, got an empty list.")
-        object.__setattr__(self, "thresholds", tuple(map(checked_threshold, self.thresholds)))
-        object.__setattr__(self, "_logit_cuts", tuple(map(logit, self.thresholds)))
+        thresholds = tuple(map(checked_threshold, parsed(self.thresholds)))
+        object.__setattr__(self, "thresholds", thresholds)
+        object.__setattr__(self, "_cuts", cuts_of(thresholds))
 
-    def cuts(self, reading: str) -> tuple[float, ...]:
-        """Where scores of this reading are cut: above is positive."""
-        return self._logit_cuts if reading == "logits" else self.thresholds  # type: ignore[attr-defined]
+    def cuts(self, score_kind: str, kind: torch.dtype = torch.float64) -> tuple[float, ...]:
+        """Where scores of this kind and type are cut: above is positive."""
+        cuts: Cuts = self._cuts  # type: ignore[attr-defined]
+        known = "logits" if score_kind == "logits" else "probabilities"
+        return cuts.get((score_kind, kind), cuts[known, torch.float64])
 
-    def reading(self, preds: Tensor) -> str:
+    def described(self) -> dict[str, Any]:
+        """With thresholds as plain values, of which the same threshold can be made again."""
+        return {**super().described(), "thresholds": plain_of(self.thresholds)}
+
+    def score_kind(self, preds: Tensor) -> str:
         """How this batch is read, as far as its type decides; ``auto`` is left open for real scores."""
         if self.inputs == "auto":
             return "auto" if preds.is_floating_point() else "labels"

@@ -34,7 +34,7 @@ class CountMetric(Tally):
         return self._plot(val, ax)
 
 
-class Described:
+class FromTable:
     """Takes a metric's bounds and direction from the statistics table: ``class Recall(..., statistic="recall")``.
 
     ``undefined`` is the value of 0/0 unless ``zero_division`` is given: torchmetrics' own for its names, else NaN.

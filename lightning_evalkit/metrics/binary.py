@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.counts import BinaryCounter, Counts
 from lightning_evalkit.inputs import Binary, Inputs, MultidimAverage, is_samplewise
-from lightning_evalkit.metrics.base import CountMetric, Described, MatrixPlot
+from lightning_evalkit.inputs.numbers import checked_zero_division
+from lightning_evalkit.metrics.base import CountMetric, FromTable, MatrixPlot
 from lightning_evalkit.statistics import (
     KappaWeights,
     Normalize,
@@ -62,7 +63,7 @@ class BinaryStatScores(BinaryMetric):
         return stat_scores(counts)
 
 
-class BinaryStatistic(Described, BinaryMetric):
+class BinaryStatistic(FromTable, BinaryMetric):
     """A binary metric that is an entry of the statistics table."""
 
     def __init__(
@@ -75,7 +76,7 @@ class BinaryStatistic(Described, BinaryMetric):
         **kwargs: Any,
     ) -> None:
         super().__init__(threshold, multidim_average, ignore_index, validate_args, **kwargs)
-        self.zero_division = self.undefined if zero_division is None else zero_division
+        self.zero_division = self.undefined if zero_division is None else checked_zero_division(zero_division)
 
     def result(self, counts: Counts) -> Tensor:
         """The statistic, in float32."""

@@ -4,72 +4,72 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lightning_evalkit.errors import DeclarationError
-from lightning_evalkit.metrics.scores import BinaryScores, MulticlassScores, ScoreMetric
+from lightning_evalkit.inputs import Binary, Inputs, Multiclass, binning_of
+from lightning_evalkit.metrics.scores import ScoreMetric
+from lightning_evalkit.statistics.curve_families import Norm, checked_bins, checked_norm
 from lightning_evalkit.statistics.curve_results import calibration_error
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.counts import Totals
+    from lightning_evalkit.inputs import Declaration
     from lightning_evalkit.metrics.scores import Ignored
 
 
-class CalibrationError(ScoreMetric):
+class CalibrationErrorMetric(ScoreMetric):
     """The gaps between confidence and hits over bins, as ``norm`` says: "l1", "l2" or "max"."""
 
     higher_is_better = False
     plot_lower_bound, plot_upper_bound = 0.0, 1.0
-    norm: str
+
+    def __init__(self, task: Declaration, n_bins: int, norm: Norm, validate_args: bool, **kwargs: Any) -> None:
+        super().__init__(task, **kwargs)
+        self.n_bins, self.norm = n_bins, checked_norm(norm)
+        self.ignore_index, self.validate_args = task.ignore_index, validate_args
 
     def value_of(self, totals: Totals) -> Tensor:
-        """The error."""
+        """Compute the error."""
         return calibration_error(self.counter.calibration(totals), self.norm)
 
 
-class BinaryCalibrationError(CalibrationError, BinaryScores):
+class BinaryCalibrationError(CalibrationErrorMetric):
     """Confidence is the probability of yes, a hit a yes."""
 
     def __init__(
         self,
         n_bins: int = 15,
-        norm: str = "l1",
+        norm: Norm = "l1",
         ignore_index: int | None = None,
         validate_args: bool = True,
+        *,
+        inputs: Inputs = "auto",
+        weighted: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            (0.5,), ignore_index, validate_args, sums=True, calibration_bins=checked_bins(n_bins), **kwargs
-        )
-        self.n_bins, self.norm = n_bins, checked_norm(norm)
+        binning = binning_of((0.5,), sums=True, calibration_bins=checked_bins(n_bins))
+        task = Binary(inputs, ignore_index, weighted, binning=binning)
+        super().__init__(task, n_bins, norm, validate_args, **kwargs)
 
 
-class MulticlassCalibrationError(CalibrationError, MulticlassScores):
+class MulticlassCalibrationError(CalibrationErrorMetric):
     """Confidence is the highest probability, a hit the right class."""
+
+    plot_legend_name = "Class"
 
     def __init__(
         self,
         num_classes: int,
         n_bins: int = 15,
-        norm: str = "l1",
+        norm: Norm = "l1",
         ignore_index: Ignored = None,
         validate_args: bool = True,
+        *,
+        inputs: Inputs = "auto",
+        weighted: bool = False,
         **kwargs: Any,
     ) -> None:
-        bins = checked_bins(n_bins)
-        super().__init__(num_classes, (0.5,), ignore_index, validate_args, sums=True, calibration_bins=bins, **kwargs)
-        self.n_bins, self.norm = n_bins, checked_norm(norm)
-
-
-def checked_bins(n_bins: int) -> int:
-    """A number of bins."""
-    if not isinstance(n_bins, int) or isinstance(n_bins, bool) or n_bins < 1:
-        raise DeclarationError(f"expected n_bins to be a whole number of at least 1, got {n_bins!r}.")
-    return n_bins
-
-
-def checked_norm(norm: str) -> str:
-    """One of three."""
-    if norm not in ("l1", "l2", "max"):
-        raise DeclarationError(f"expected norm to be 'l1', 'l2' or 'max', got {norm!r}.")
-    return norm
+        binning = binning_of((0.5,), num_classes, sums=True, calibration_bins=checked_bins(n_bins))
+        task = Multiclass(inputs, ignore_index, weighted, num_classes=num_classes, binning=binning)
+        super().__init__(task, n_bins, norm, validate_args, **kwargs)
+        self.num_classes = num_classes

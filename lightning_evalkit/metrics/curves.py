@@ -7,28 +7,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lightning_evalkit.metrics.families import Auroc, AveragePrecision, Eer, PrecisionRecall, Roc
-from lightning_evalkit.metrics.scores import (
-    BinaryScores,
-    MulticlassScores,
-    MultilabelScores,
-    checked_average,
-    checked_share,
+from lightning_evalkit.metrics.families import AreaMetric, CurveMetric, NumberMetric
+from lightning_evalkit.metrics.scores import BinaryScores, MulticlassScores, MultilabelScores
+from lightning_evalkit.statistics.curve_families import (
+    AUROC,
+    AVERAGE_PRECISION,
+    CLASS_AVERAGES,
+    CURVE_AVERAGES,
+    EER,
+    LABEL_AVERAGES,
+    PRECISION_RECALL,
+    ROC,
+    checked_curve_average,
 )
 
 if TYPE_CHECKING:
-    from lightning_evalkit.inputs.scores import Thresholds
+    from lightning_evalkit.inputs.binning import Thresholds
     from lightning_evalkit.metrics.scores import Ignored
 
 
 # ---- curves of each task
 
 
-class BinaryROC(Roc, BinaryScores):
+class BinaryROC(CurveMetric, BinaryScores, family=ROC):
     """The ROC curve."""
 
 
-class BinaryPrecisionRecallCurve(PrecisionRecall, BinaryScores):
+class BinaryPrecisionRecallCurve(CurveMetric, BinaryScores, family=PRECISION_RECALL):
     """The precision-recall curve."""
 
 
@@ -45,29 +50,29 @@ class MulticlassCurve(MulticlassScores):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, thresholds, ignore_index, validate_args, **kwargs)
-        self.average = checked_average(average, ("micro", "macro"))
+        self.average = checked_curve_average(average, CURVE_AVERAGES)
 
 
-class MulticlassROC(Roc, MulticlassCurve):
+class MulticlassROC(CurveMetric, MulticlassCurve, family=ROC):
     """The ROC curves of each class against the rest."""
 
 
-class MulticlassPrecisionRecallCurve(PrecisionRecall, MulticlassCurve):
+class MulticlassPrecisionRecallCurve(CurveMetric, MulticlassCurve, family=PRECISION_RECALL):
     """The precision-recall curves of each class against the rest."""
 
 
-class MultilabelROC(Roc, MultilabelScores):
+class MultilabelROC(CurveMetric, MultilabelScores, family=ROC):
     """The ROC curves of each label."""
 
 
-class MultilabelPrecisionRecallCurve(PrecisionRecall, MultilabelScores):
+class MultilabelPrecisionRecallCurve(CurveMetric, MultilabelScores, family=PRECISION_RECALL):
     """The precision-recall curves of each label."""
 
 
 # ---- numbers of each task
 
 
-class BinaryAUROC(Auroc, BinaryScores):
+class BinaryAUROC(AreaMetric, BinaryScores, family=AUROC):
     """The area under the ROC curve, up to ``max_fpr`` and rescaled if that is given."""
 
     def __init__(
@@ -79,34 +84,32 @@ class BinaryAUROC(Auroc, BinaryScores):
         **kwargs: Any,
     ) -> None:
         super().__init__(thresholds, ignore_index, validate_args, **kwargs)
-        self.max_fpr = None if max_fpr is None else checked_share("max_fpr", max_fpr, above=True)
+        self.family = AUROC.up_to(max_fpr)
+        self.max_fpr = self.family.max_fpr
 
 
-class BinaryAveragePrecision(AveragePrecision, BinaryScores):
+class BinaryAveragePrecision(AreaMetric, BinaryScores, family=AVERAGE_PRECISION):
     """The average precision."""
 
 
-class BinaryEER(Eer, BinaryScores):
+class BinaryEER(NumberMetric, BinaryScores, family=EER):
     """The equal error rate."""
 
 
 class MulticlassNumber(MulticlassScores):
     """Takes torchmetrics' ``average`` of numbers, over the classes that have a value."""
 
-    default: str | None = "macro"
-
     def __init__(
         self,
         num_classes: int,
-        average: str | None = "default",
+        average: str | None = "macro",
         thresholds: Thresholds = "fine",
         ignore_index: Ignored = None,
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, thresholds, ignore_index, validate_args, **kwargs)
-        chosen = self.default if average == "default" else average
-        self.average = checked_average(chosen, ("macro", "weighted", "none"))
+        self.average = checked_curve_average(average, CLASS_AVERAGES)
 
 
 class MultilabelNumber(MultilabelScores):
@@ -122,39 +125,28 @@ class MultilabelNumber(MultilabelScores):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
-        self.average = checked_average(average, ("micro", "macro", "weighted", "none"))
+        self.average = checked_curve_average(average, LABEL_AVERAGES)
 
 
-class MulticlassAUROC(Auroc, MulticlassNumber):
+class MulticlassAUROC(AreaMetric, MulticlassNumber, family=AUROC):
     """The areas under the ROC curves of each class against the rest."""
 
 
-class MulticlassAveragePrecision(AveragePrecision, MulticlassNumber):
+class MulticlassAveragePrecision(AreaMetric, MulticlassNumber, family=AVERAGE_PRECISION):
     """The average precisions of each class against the rest."""
 
 
-class MultilabelAUROC(Auroc, MultilabelNumber):
+class MultilabelAUROC(AreaMetric, MultilabelNumber, family=AUROC):
     """The areas under the ROC curves of each label."""
 
 
-class MultilabelAveragePrecision(AveragePrecision, MultilabelNumber):
+class MultilabelAveragePrecision(AreaMetric, MultilabelNumber, family=AVERAGE_PRECISION):
     """The average precisions of each label."""
 
 
-class MulticlassEER(Eer, MulticlassCurve):
+class MulticlassEER(NumberMetric, MulticlassCurve, family=EER):
     """The equal error rates of each class against the rest."""
 
 
-class MultilabelEER(Eer, MultilabelScores):
-    """The equal error rates of each label; an ``average`` is accepted and of no meaning, as in torchmetrics' facade."""
-
-    def __init__(
-        self,
-        num_labels: int,
-        thresholds: Thresholds = "fine",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        average: None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
+class MultilabelEER(NumberMetric, MultilabelScores, family=EER):
+    """The equal error rates of each label."""

@@ -9,7 +9,9 @@ from torchmetrics import Metric
 
 from lightning_evalkit.counts import real_dtype
 from lightning_evalkit.errors import DeclarationError
-from lightning_evalkit.state.synchronise import rank_of_ranks
+from lightning_evalkit.inputs.declaration import refuse_large
+from lightning_evalkit.ranks import rank_and_world_size
+from lightning_evalkit.state.unscripted import Unscripted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +28,7 @@ class Hard(NamedTuple):
     chance: float
 
 
-class Hardest(Metric):
+class Hardest(Unscripted, Metric):
     """Keeps the k samples with the largest losses, on the device; ranks are gathered by one collective."""
 
     is_differentiable = False
@@ -38,6 +40,7 @@ class Hardest(Metric):
     def __init__(self, k: int, **kwargs: Any) -> None:
         super().__init__(compute_with_cache=False, **kwargs)  # which merging would leave as it was
         self.k = k
+        refuse_large(3 * k, f"the {k:,} hardest samples")
         empty = torch.full((k, 3), -torch.inf, dtype=real_dtype(self._device))
         self.add_state("table", empty, dist_reduce_fx=self._joined)  # loss, number, group
         self.add_state("seen", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
@@ -48,7 +51,7 @@ class Hardest(Metric):
         On several ranks they come in turns, as a distributed sampler or this package's loader gives them out.
         """
         if indices is None:
-            rank, ranks = rank_of_ranks()
+            rank, ranks = rank_and_world_size()
             indices = (self.seen + torch.arange(len(losses), device=losses.device)) * ranks + rank
         self.seen = self.seen + len(losses)
         numbers = indices.reshape(-1, *[1] * (losses.ndim - 1)).expand(losses.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lightning_evalkit.counts import LossCounter
-from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.inputs.numbers import checked_share
 from lightning_evalkit.state import Tally
 
 if TYPE_CHECKING:
@@ -62,9 +62,7 @@ class WorstLossShare(MeanLoss):
 
     def __init__(self, worst: float = 0.01, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not 0 < worst <= 1:
-            raise DeclarationError(f"expected worst in (0, 1], a share of the samples, got {worst}.")
-        self.worst = worst
+        self.worst = checked_share("worst, a share of the samples,", worst, above=True)
 
     def value_of(self, totals: Totals) -> Tensor:
         """The share of the loss."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,6 +10,8 @@ import torch
 from lightning_evalkit.counts.profile import ProfileCounter
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.inputs import Binary, Inputs, Multiclass, Multilabel
+from lightning_evalkit.inputs.declaration import names_given, refuse_large
+from lightning_evalkit.inputs.numbers import checked_share, listed
 from lightning_evalkit.metrics.hardest import Hard, Hardest
 from lightning_evalkit.state import Tally
 from lightning_evalkit.statistics.profile import Profile, profile_of
@@ -58,25 +61,21 @@ class LossProfile(Tally):
         weighted: bool = False,
         **kwargs: Any,
     ) -> None:
-        if not 0 < worst <= 1:
-            raise DeclarationError(f"expected worst in (0, 1], a share of the samples, got {worst}.")
+        worst = checked_share("worst, a share of the samples,", worst, above=True)
         if not isinstance(hardest, int) or isinstance(hardest, bool) or hardest < 1:
             raise DeclarationError(f"expected hardest to be a number of samples of at least 1, got {hardest!r}.")
-        super().__init__(ProfileCounter(_task(num_classes, num_labels, inputs, ignore_index, weighted)), **kwargs)
-        self.worst = worst
-        self.names = self._named(class_names)
+        counter = ProfileCounter(_task(num_classes, num_labels, inputs, ignore_index, weighted))
+        refuse_large(counter.real_width, f"{counter.groups:,} classes or labels")
+        usual = tuple(map(str, range(counter.groups))) if counter.is_multiclass or counter.labels else ("no", "yes")
+        names = _named(class_names, usual)
+        counter.task = replace(counter.task, names=names_given(names, usual))
+        super().__init__(counter, **kwargs)
+        self.worst, self.names = worst, names
         # A stock MetricCollection updates only the first of metrics with equal states, and the hardest samples of the
         # others would stand still: this state is equal to none.
         self.add_state("own", torch.tensor(torch.nan), dist_reduce_fx="sum")
         kwargs.pop("compute_with_cache", None)
         self._hardest = Hardest(hardest, **kwargs)
-
-    def _named(self, given: Sequence[str] | None) -> list[str]:
-        usual = map(str, range(self.counter.groups)) if self.counter.many or self.counter.labels else ("no", "yes")
-        names = list(usual if given is None else given)
-        if len(names) != self.counter.groups or len({*names}) < len(names):
-            raise DeclarationError(f"expected {self.counter.groups} different class_names, got {names}.")
-        return names
 
     def update(  # type: ignore[override]
         self,
@@ -113,7 +112,7 @@ class LossProfile(Tally):
     def profile(self) -> Profile:
         """Everything that is known of the losses, over all ranks."""
         self.compute()  # which says if something was not what was declared
-        return profile_of(self.counter.sums(self.joined), self.names, self.worst)
+        return profile_of(self.counter.sums(self.global_totals), self.names, self.worst)
 
     def hardest(self) -> list[Hard]:
         """The samples with the largest losses over all ranks, from the largest down."""
@@ -143,6 +142,13 @@ class LossProfile(Tally):
         """Whether ``state_dict`` holds both."""
         super().persistent(mode)
         self._hardest.persistent(mode)
+
+
+def _named(given: Sequence[str] | None, usual: Sequence[str]) -> list[str]:
+    names = list(usual if given is None else listed("class_names", given))
+    if len(names) != len(usual) or len({*names}) < len(names):
+        raise DeclarationError(f"expected {len(usual)} different class_names, got {names}.")
+    return names
 
 
 def _task(

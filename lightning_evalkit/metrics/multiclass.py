@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from lightning_evalkit.counts import Counts, MulticlassCounter
 from lightning_evalkit.inputs import Inputs, Multiclass, MultidimAverage, is_samplewise
-from lightning_evalkit.metrics.base import CountMetric, Described, MatrixPlot
+from lightning_evalkit.inputs.numbers import checked_zero_division
+from lightning_evalkit.metrics.base import CountMetric, FromTable, MatrixPlot
 from lightning_evalkit.statistics import (
     Average,
     ClassAverage,
@@ -84,7 +85,7 @@ class MulticlassStatScores(MulticlassMetric):
         return averaged_stat_scores(counts, self.average)
 
 
-class MulticlassStatistic(Described, MulticlassStatScores):
+class MulticlassStatistic(FromTable, MulticlassStatScores):
     """A multiclass metric that averages an entry of the statistics table over classes."""
 
     by_support: ClassVar[bool] = False
@@ -101,7 +102,7 @@ class MulticlassStatistic(Described, MulticlassStatScores):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, top_k, average, multidim_average, ignore_index, validate_args, **kwargs)
-        self.zero_division = self.undefined if zero_division is None else zero_division
+        self.zero_division = self.undefined if zero_division is None else checked_zero_division(zero_division)
 
     def result(self, counts: Counts) -> Tensor:
         """The average, or one value per class."""

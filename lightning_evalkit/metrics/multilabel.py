@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from lightning_evalkit.counts import Counts, MultilabelCounter
 from lightning_evalkit.inputs import Inputs, MultidimAverage, Multilabel, is_samplewise
-from lightning_evalkit.metrics.base import CountMetric, Described, MatrixPlot
+from lightning_evalkit.inputs.numbers import checked_zero_division
+from lightning_evalkit.inputs.threshold import thresholds_of
+from lightning_evalkit.metrics.base import CountMetric, FromTable, MatrixPlot
 from lightning_evalkit.statistics import (
     Average,
     LabelAverage,
@@ -52,7 +54,7 @@ class MultilabelMetric(CountMetric):
         **kwargs: Any,
     ) -> None:
         samplewise = is_samplewise(multidim_average)
-        cuts = (threshold,) if isinstance(threshold, (int, float)) else tuple(threshold)
+        cuts = thresholds_of(threshold)
         rows = ("samples", "exact_match") if exact else ()
         task = Multilabel(inputs, ignore_index, weighted, samplewise, cuts, num_labels, rows)
         super().__init__(MultilabelCounter(task), **kwargs)
@@ -82,7 +84,7 @@ class MultilabelStatScores(MultilabelMetric):
         return averaged_stat_scores(counts, self.average)
 
 
-class MultilabelStatistic(Described, MultilabelStatScores):
+class MultilabelStatistic(FromTable, MultilabelStatScores):
     """A multilabel metric that averages an entry of the statistics table over labels."""
 
     empty: ClassVar[float] = 0.0
@@ -99,7 +101,7 @@ class MultilabelStatistic(Described, MultilabelStatScores):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_labels, threshold, average, multidim_average, ignore_index, validate_args, **kwargs)
-        self.zero_division = self.undefined if zero_division is None else zero_division
+        self.zero_division = self.undefined if zero_division is None else checked_zero_division(zero_division)
 
     def result(self, counts: Counts) -> Tensor:
         """The average, or one value per label."""
@@ -233,5 +235,5 @@ class MultilabelExactMatch(MultilabelMetric):
     def value_of(self, totals: Totals) -> Tensor:
         """The share of samples, or of the elements of each sample."""
         return exact_match_of_torchmetrics(
-            *self.counter.rows(totals, "exact_match"), *self.counter.rows(totals, "samples")
+            *self.counter.sample_sums(totals, "exact_match"), *self.counter.sample_sums(totals, "samples")
         )

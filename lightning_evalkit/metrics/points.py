@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lightning_evalkit.metrics.families import (
-    PrecisionAtRecall,
-    RecallAtPrecision,
-    SensitivityAtSpecificityPoint,
-    SpecificityAtSensitivityPoint,
+from lightning_evalkit.metrics.families import PointMetric
+from lightning_evalkit.metrics.scores import BinaryScores, MulticlassScores, MultilabelScores
+from lightning_evalkit.statistics.curve_families import (
+    PRECISION_AT_RECALL,
+    RECALL_AT_PRECISION,
+    SENSITIVITY_AT_SPECIFICITY,
+    SPECIFICITY_AT_SENSITIVITY,
 )
-from lightning_evalkit.metrics.scores import BinaryScores, MulticlassScores, MultilabelScores, checked_share
 
 if TYPE_CHECKING:
-    from lightning_evalkit.inputs.scores import Thresholds
+    from lightning_evalkit.inputs.binning import Thresholds
     from lightning_evalkit.metrics.scores import Ignored
 
 
-class BinaryRecallAtFixedPrecision(RecallAtPrecision, BinaryScores):
+class BinaryRecallAtFixedPrecision(PointMetric, BinaryScores, family=RECALL_AT_PRECISION):
     """The largest recall with at least so much precision, and its threshold."""
 
     def __init__(
@@ -32,10 +33,10 @@ class BinaryRecallAtFixedPrecision(RecallAtPrecision, BinaryScores):
         **kwargs: Any,
     ) -> None:
         super().__init__(thresholds, ignore_index, validate_args, **kwargs)
-        self.min_precision = self.bound = checked_share("min_precision", min_precision)
+        self.min_precision = self.within(min_precision)
 
 
-class MulticlassRecallAtFixedPrecision(RecallAtPrecision, MulticlassScores):
+class MulticlassRecallAtFixedPrecision(PointMetric, MulticlassScores, family=RECALL_AT_PRECISION):
     """The largest recall with at least so much precision, for each class against the rest, and its threshold."""
 
     def __init__(
@@ -48,10 +49,10 @@ class MulticlassRecallAtFixedPrecision(RecallAtPrecision, MulticlassScores):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, thresholds, ignore_index, validate_args, **kwargs)
-        self.min_precision = self.bound = checked_share("min_precision", min_precision)
+        self.min_precision = self.within(min_precision)
 
 
-class MultilabelRecallAtFixedPrecision(RecallAtPrecision, MultilabelScores):
+class MultilabelRecallAtFixedPrecision(PointMetric, MultilabelScores, family=RECALL_AT_PRECISION):
     """The largest recall with at least so much precision, for each label, and its threshold."""
 
     def __init__(
@@ -64,10 +65,10 @@ class MultilabelRecallAtFixedPrecision(RecallAtPrecision, MultilabelScores):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
-        self.min_precision = self.bound = checked_share("min_precision", min_precision)
+        self.min_precision = self.within(min_precision)
 
 
-class BinaryPrecisionAtFixedRecall(PrecisionAtRecall, BinaryScores):
+class BinaryPrecisionAtFixedRecall(PointMetric, BinaryScores, family=PRECISION_AT_RECALL):
     """The largest precision with at least so much recall, and its threshold."""
 
     def __init__(
@@ -79,10 +80,10 @@ class BinaryPrecisionAtFixedRecall(PrecisionAtRecall, BinaryScores):
         **kwargs: Any,
     ) -> None:
         super().__init__(thresholds, ignore_index, validate_args, **kwargs)
-        self.min_recall = self.bound = checked_share("min_recall", min_recall)
+        self.min_recall = self.within(min_recall)
 
 
-class MulticlassPrecisionAtFixedRecall(PrecisionAtRecall, MulticlassScores):
+class MulticlassPrecisionAtFixedRecall(PointMetric, MulticlassScores, family=PRECISION_AT_RECALL):
     """The largest precision with at least so much recall, for each class against the rest, and its threshold."""
 
     def __init__(
@@ -95,10 +96,10 @@ class MulticlassPrecisionAtFixedRecall(PrecisionAtRecall, MulticlassScores):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, thresholds, ignore_index, validate_args, **kwargs)
-        self.min_recall = self.bound = checked_share("min_recall", min_recall)
+        self.min_recall = self.within(min_recall)
 
 
-class MultilabelPrecisionAtFixedRecall(PrecisionAtRecall, MultilabelScores):
+class MultilabelPrecisionAtFixedRecall(PointMetric, MultilabelScores, family=PRECISION_AT_RECALL):
     """The largest precision with at least so much recall, for each label, and its threshold."""
 
     def __init__(
@@ -111,10 +112,10 @@ class MultilabelPrecisionAtFixedRecall(PrecisionAtRecall, MultilabelScores):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
-        self.min_recall = self.bound = checked_share("min_recall", min_recall)
+        self.min_recall = self.within(min_recall)
 
 
-class BinarySensitivityAtSpecificity(SensitivityAtSpecificityPoint, BinaryScores):
+class BinarySensitivityAtSpecificity(PointMetric, BinaryScores, family=SENSITIVITY_AT_SPECIFICITY):
     """The largest sensitivity with at least so much specificity, and its threshold."""
 
     def __init__(
@@ -126,10 +127,10 @@ class BinarySensitivityAtSpecificity(SensitivityAtSpecificityPoint, BinaryScores
         **kwargs: Any,
     ) -> None:
         super().__init__(thresholds, ignore_index, validate_args, **kwargs)
-        self.min_specificity = self.bound = checked_share("min_specificity", min_specificity)
+        self.min_specificity = self.within(min_specificity)
 
 
-class MulticlassSensitivityAtSpecificity(SensitivityAtSpecificityPoint, MulticlassScores):
+class MulticlassSensitivityAtSpecificity(PointMetric, MulticlassScores, family=SENSITIVITY_AT_SPECIFICITY):
     """The largest sensitivity with at least so much specificity, for each class against the rest, and its threshold."""
 
     def __init__(
@@ -142,10 +143,10 @@ class MulticlassSensitivityAtSpecificity(SensitivityAtSpecificityPoint, Multicla
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, thresholds, ignore_index, validate_args, **kwargs)
-        self.min_specificity = self.bound = checked_share("min_specificity", min_specificity)
+        self.min_specificity = self.within(min_specificity)
 
 
-class MultilabelSensitivityAtSpecificity(SensitivityAtSpecificityPoint, MultilabelScores):
+class MultilabelSensitivityAtSpecificity(PointMetric, MultilabelScores, family=SENSITIVITY_AT_SPECIFICITY):
     """The largest sensitivity with at least so much specificity, for each label, and its threshold."""
 
     def __init__(
@@ -158,10 +159,10 @@ class MultilabelSensitivityAtSpecificity(SensitivityAtSpecificityPoint, Multilab
         **kwargs: Any,
     ) -> None:
         super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
-        self.min_specificity = self.bound = checked_share("min_specificity", min_specificity)
+        self.min_specificity = self.within(min_specificity)
 
 
-class BinarySpecificityAtSensitivity(SpecificityAtSensitivityPoint, BinaryScores):
+class BinarySpecificityAtSensitivity(PointMetric, BinaryScores, family=SPECIFICITY_AT_SENSITIVITY):
     """The largest specificity with at least so much sensitivity, and its threshold."""
 
     def __init__(
@@ -173,10 +174,10 @@ class BinarySpecificityAtSensitivity(SpecificityAtSensitivityPoint, BinaryScores
         **kwargs: Any,
     ) -> None:
         super().__init__(thresholds, ignore_index, validate_args, **kwargs)
-        self.min_sensitivity = self.bound = checked_share("min_sensitivity", min_sensitivity)
+        self.min_sensitivity = self.within(min_sensitivity)
 
 
-class MulticlassSpecificityAtSensitivity(SpecificityAtSensitivityPoint, MulticlassScores):
+class MulticlassSpecificityAtSensitivity(PointMetric, MulticlassScores, family=SPECIFICITY_AT_SENSITIVITY):
     """The largest specificity with at least so much sensitivity, for each class against the rest, and its threshold."""
 
     def __init__(
@@ -189,10 +190,10 @@ class MulticlassSpecificityAtSensitivity(SpecificityAtSensitivityPoint, Multicla
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, thresholds, ignore_index, validate_args, **kwargs)
-        self.min_sensitivity = self.bound = checked_share("min_sensitivity", min_sensitivity)
+        self.min_sensitivity = self.within(min_sensitivity)
 
 
-class MultilabelSpecificityAtSensitivity(SpecificityAtSensitivityPoint, MultilabelScores):
+class MultilabelSpecificityAtSensitivity(PointMetric, MultilabelScores, family=SPECIFICITY_AT_SENSITIVITY):
     """The largest specificity with at least so much sensitivity, for each label, and its threshold."""
 
     def __init__(
@@ -205,4 +206,4 @@ class MultilabelSpecificityAtSensitivity(SpecificityAtSensitivityPoint, Multilab
         **kwargs: Any,
     ) -> None:
         super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
-        self.min_sensitivity = self.bound = checked_share("min_sensitivity", min_sensitivity)
+        self.min_sensitivity = self.within(min_sensitivity)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation import BinaryEvaluation
+from lightning_evalkit.inputs.threshold import Given, plain_of
 from lightning_evalkit.modules.classifier import Classifier
 from lightning_evalkit.modules.losses import LossName, YesNoLoss
 from lightning_evalkit.modules.network import built, left_out
@@ -40,7 +41,7 @@ class BinaryClassifier(Classifier):
         correct_shift: bool = False,
         focal_gamma: float = 2.0,
         learning_rate: float = 0.01,
-        threshold: float | tuple[float, ...] = 0.5,
+        threshold: Given | tuple[Given, ...] = 0.5,
         statistics: list[str] | None = None,
         curves: bool = False,
         weighted: bool = False,
@@ -56,6 +57,7 @@ class BinaryClassifier(Classifier):
             worst,
         )
         self.shift = log(pos_weight or 1.0) if correct_shift else 0.0
+        threshold = plain_of(threshold)  # as it is saved, for files that hold plain values
         self.save_hyperparameters(ignore=left_out())
 
     def arranged(self, logits: Tensor) -> Tensor:

@@ -6,22 +6,22 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning.pytorch import LightningModule
-from lightning.pytorch.utilities import rank_zero_warn
 from torch.nn import Module, ModuleList
+from torchmetrics.utilities import rank_zero_warn
 
+from lightning_evalkit.callbacks.exact_resume import ExactResume
 from lightning_evalkit.errors import DeclarationError, InputError
-from lightning_evalkit.modules.kept import Kept
-from lightning_evalkit.modules.resuming import ExactResume, batches, loaders, unfinished
+from lightning_evalkit.modules.stage_metrics import StageMetrics
+from lightning_evalkit.trainer import LightningModule, batches, callbacks_of, is_mid_epoch, training_loaders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lightning.pytorch import Callback
     from torch import Tensor
 
     from lightning_evalkit.evaluation.base import Evaluation
     from lightning_evalkit.modules.losses import Loss
+    from lightning_evalkit.trainer import Callback
 
 STAGES = ("train", "val", "test")
 SHOWN = {"loss", "accuracy", "f1", "f1/macro", "exact_match"}
@@ -50,7 +50,7 @@ class Classifier(LightningModule):
         self.network, self.loss, self.learning_rate = network, loss, learning_rate
         self.weighted = evaluation.tally.counter.task.weighted
         self.train_kept, self.val_kept, self.test_kept = (
-            ModuleList([Kept(evaluation.clone(f"{stage}/"), worst)]) for stage in STAGES
+            ModuleList([StageMetrics(evaluation.clone(f"{stage}/"), worst)]) for stage in STAGES
         )
         self.loaders = dict.fromkeys(STAGES, 1)
         self.corrections: list[Callable[[Tensor], Tensor]] = []  # of callbacks, while they are at work
@@ -107,7 +107,8 @@ class Classifier(LightningModule):
         kept.evaluation.update(decided, target, weight)  # which says what is wrong with a batch
         losses = self.loss(logits, target, weight)
         kept.add(losses)
-        return {"loss": losses.mean(), "logits": decided, "target": target}
+        result = {"loss": losses.mean(), "logits": decided, "target": target}
+        return result if weight is None else {**result, "sample_weight": weight}
 
     def _parts(self, batch: Any) -> tuple[Tensor, Tensor, Tensor | None]:
         expected = 3 if self.weighted else 2
@@ -187,8 +188,8 @@ class Classifier(LightningModule):
 
     def configure_callbacks(self) -> list[Callback]:
         """What Lightning leaves out when it resumes a training."""
-        callbacks = self.trainer.callbacks  # type: ignore[attr-defined]  # which another part of the trainer sets
-        return [] if any(isinstance(each, ExactResume) for each in callbacks) else [ExactResume()]
+        found = any(isinstance(each, ExactResume) for each in callbacks_of(self.trainer))
+        return [] if found else [ExactResume()]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep what was counted of an epoch that is not at its end."""
@@ -202,7 +203,7 @@ class Classifier(LightningModule):
         in_work = progress.ready > progress.processed
         if self.trainer.world_size > 1 and (self.trainer.interrupted or in_work):
             return self._joined
-        if not unfinished(self.trainer):
+        if not is_mid_epoch(self.trainer):
             return {}
         counted: dict[str, Any] = self._of("train")[0].saved(progress.processed - self._first if in_work else None)
         return counted
@@ -223,11 +224,11 @@ class Classifier(LightningModule):
         """Go on with an epoch, which Lightning then does not start."""
         self._begin("train", 1)
         resumed, self._resumed, self._first = self._resumed, {}, batches(self.trainer).current.processed
-        if unfinished(self.trainer):
+        if is_mid_epoch(self.trainer):
             self._go_on(resumed)
 
     def _go_on(self, resumed: dict[str, Any]) -> None:
-        given_again = all(hasattr(each, "read_by") for each in loaders(self.trainer))
+        given_again = all(hasattr(each, "read_by") for each in training_loaders(self.trainer))
         try:
             self._of("train")[0].load(resumed, self.trainer.is_global_zero, given_again)
         except InputError as refused:

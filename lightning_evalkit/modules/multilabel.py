@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.evaluation import MultilabelEvaluation
+from lightning_evalkit.inputs.threshold import Given, plain_of
 from lightning_evalkit.modules.classifier import Classifier
 from lightning_evalkit.modules.losses import LossName, YesNoLoss
 from lightning_evalkit.modules.network import built, left_out
@@ -38,7 +39,7 @@ class MultilabelClassifier(Classifier):
         focal_gamma: float = 2.0,
         learning_rate: float = 0.01,
         label_names: list[str] | None = None,
-        threshold: float | tuple[float, ...] = 0.5,
+        threshold: Given | tuple[Given, ...] = 0.5,
         per_label: bool = False,
         statistics: list[str] | None = None,
         curves: bool = False,
@@ -64,6 +65,7 @@ class MultilabelClassifier(Classifier):
             worst,
         )
         self.num_labels = num_labels
+        threshold = plain_of(threshold)  # as it is saved, for files that hold plain values
         self.save_hyperparameters(ignore=left_out())
 
     def arranged(self, logits: Tensor) -> Tensor:

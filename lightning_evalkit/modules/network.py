@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lightning.pytorch.core.mixins.hparams_mixin import _given_hyperparameters
 from torch.nn import Linear, Module, ReLU, Sequential
 
 from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.trainer import hyperparameters_are_given
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,4 +33,4 @@ def left_out() -> list[str]:
 
     One that the command line described is saved as that description, and built again from it.
     """
-    return [] if _given_hyperparameters.get() else ["network"]
+    return [] if hyperparameters_are_given() else ["network"]

@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import PowerNorm, to_rgba
-from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
-from lightning_evalkit.errors import InputError
+from lightning_evalkit.errors import InputError, required
 from lightning_evalkit.sinks.files import replaced
+
+with required("matplotlib"):
+    from matplotlib import colormaps
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import PowerNorm, to_rgba
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
 
 if TYPE_CHECKING:
     import os
@@ -276,9 +278,10 @@ def _filled(axes: Axes, panel: Panel) -> Axes:
     handles, labels = zip(*(each for each in artists if each[1]), strict=True)
     # Names take any room, so they stand beside; they are text, not mathematics.
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02)} if panel.heading else {"loc": "best"}
-    legend = axes.legend(handles, labels, title=panel.heading, alignment="left", fontsize=MEDIUM, **place)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    numbers = [*map(str, range(len(labels)))]  # some versions leave out what begins with an underscore
+    legend = axes.legend(handles, numbers, title=panel.heading, alignment="left", fontsize=MEDIUM, **place)
+    for text, label in zip(legend.get_texts(), labels, strict=True):
+        text.set(parse_math=False, text=label)
     box = {"facecolor": "white", "edgecolor": "none"}
     axes.text(
         0.5,

@@ -23,6 +23,10 @@ def replaced(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         os.replace(temporary, path)
+    except OSError as refused:
+        if refused.errno is not None and refused.filename is None:  # writing, unlike opening, names no file
+            refused.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

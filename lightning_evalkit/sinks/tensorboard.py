@@ -12,9 +12,12 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
-from tensorboard.plugins.hparams import api_pb2, metadata  # type: ignore[import-untyped]
-from tensorboard.plugins.hparams import plugin_data_pb2 as proto
+from lightning_evalkit.errors import required
+
+with required("tensorboard"):
+    from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
+    from tensorboard.plugins.hparams import api_pb2, metadata  # type: ignore[import-untyped]
+    from tensorboard.plugins.hparams import plugin_data_pb2 as proto
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,10 +5,15 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table as RichTable
-from rich.text import Text
+from lightning_evalkit.errors import required
+
+with required("rich"):
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+from lightning_evalkit.diagnosis.literal import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,10 +24,10 @@ if TYPE_CHECKING:
 def show(finding: Finding, console: Console | None = None) -> None:
     """Print a finding: headline, reasons, table."""
     console = console or Console()
-    console.print(finding.headline, style="bold", markup=False)
+    console.print(Text(one_line(finding.headline), "bold"))  # a text, not markup: a class may be called [red]
     for reason in finding.reasons:
         grid = RichTable.grid(padding=(0, 1))
-        grid.add_row("•", Text(reason))
+        grid.add_row("•", Text(one_line(reason)))
         console.print(grid)
     if finding.table is not None:
         show_table(finding.table, console)
@@ -35,10 +40,10 @@ def show_table(shown: Table, console: Console | None = None) -> None:
         print(shown.text(), file=console.file)
         return
     table = RichTable()
-    for heading in shown.headings:  # texts, not markup: a class may be called [red]
-        table.add_column(Text(heading), justify="right")
+    for heading in shown.headings:
+        table.add_column(Text(one_line(heading)), justify="right")
     for row in shown.rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(one_line(cell)) for cell in row))
     console.print(table)
 
 

@@ -21,35 +21,48 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.inputs import Declaration
 
+LONG = 8
 INTEGERS, REALS, DECLARATION = "integers", "reals", "declaration"
+LAYOUT = {"layout": 2}
+"""Raised when counts change their places: an older state would be read as other counts."""
 
 
 def saved(totals: Totals, task: Declaration) -> dict[str, Tensor]:
     """What goes into a ``state_dict``."""
-    entries = {INTEGERS: totals.integers.detach().clone(), DECLARATION: _encoded(task.described())}
+    entries = {INTEGERS: totals.integers.detach().clone(), DECLARATION: _encoded({**task.described(), **LAYOUT})}
     if totals.reals is not None:
         entries[REALS] = totals.reals.detach().clone()
     return entries
 
 
-def taken(state_dict: MutableMapping[str, Any], prefix: str, task: Declaration) -> Totals | None:
+def unpack(state_dict: MutableMapping[str, Any], prefix: str, task: Declaration) -> Totals | None:
     """Take a tally's entries out of a ``state_dict``; None if it has none. Another declaration is refused."""
     names = [prefix + name for name in (INTEGERS, REALS, DECLARATION)]
     integers, reals, declaration = (state_dict.pop(name, None) for name in names)
     if integers is None:
         return None
     if declaration is not None:
-        _refuse_other(prefix, _decoded(declaration), task.described())
+        _refuse_other(prefix, _decoded(declaration), {**task.described(), **LAYOUT})
     return Totals(integers, reals)
+
+
+def described_differences(found: dict[str, Any], expected: dict[str, Any], where: str) -> list[str]:
+    """What two declarations differ in; of long lists the first entry."""
+    differences = []
+    for key in {**expected, **found}:
+        one, other = found.get(key), expected.get(key)
+        if one == other:
+            continue
+        if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other) > LONG:
+            place = next(place for place, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
+            key, one, other = f"{key}[{place}]", one[place], other[place]
+        differences.append(f"{key}={one!r} {where}, {other!r} here")
+    return differences
 
 
 def _refuse_other(prefix: str, found: dict[str, Any], expected: dict[str, Any]) -> None:
     expected = json.loads(json.dumps(expected))
-    differences = [
-        f"{key}={found.get(key)!r} in the checkpoint, {expected.get(key)!r} here"
-        for key in {**expected, **found}
-        if found.get(key) != expected.get(key)
-    ]
+    differences = described_differences(found, expected, "in the checkpoint")
     if differences:
         raise InputError(
             f"the state saved as {prefix or 'this metric'!r} was counted under another declaration: "

@@ -28,7 +28,7 @@ def summed_over_ranks(totals: Totals, group: Any = None, gather: Any = None) -> 
     """
     wire = _laid(totals)
     parts = (gather or all_reduced)(wire, group)
-    return _taken(parts[0] if len(parts) == 1 else torch.stack(parts).sum(0), like=totals)
+    return _unpacked(parts[0] if len(parts) == 1 else torch.stack(parts).sum(0), like=totals)
 
 
 def all_reduced(wire: Tensor, group: Any = None) -> list[Tensor]:
@@ -36,13 +36,6 @@ def all_reduced(wire: Tensor, group: Any = None) -> list[Tensor]:
     total = wire.contiguous().clone()
     torch.distributed.all_reduce(total, group=group)
     return [total]
-
-
-def rank_of_ranks() -> tuple[int, int]:
-    """This process and the number of processes."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1
 
 
 def _laid(totals: Totals) -> Tensor:
@@ -55,7 +48,7 @@ def _laid(totals: Totals) -> Tensor:
     return torch.cat((high.double(), low.double(), reals))
 
 
-def _taken(wire: Tensor, like: Totals) -> Totals:
+def _unpacked(wire: Tensor, like: Totals) -> Totals:
     integers, reals = like.integers, like.reals
     if reals is None:
         return Totals(wire)

@@ -17,8 +17,11 @@ from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from lightning_evalkit.counts import Counter, Counts, Ledger, Totals, real_dtype
 from lightning_evalkit.errors import InputError, MixedReadingWarning
+from lightning_evalkit.inputs.declaration import refuse_large
+from lightning_evalkit.inputs.tensors import explain_failure
 from lightning_evalkit.state import checkpoint
-from lightning_evalkit.state.keeping import Keeping, Rows, Sums
+from lightning_evalkit.state.storage import RowStorage, Storage, SumStorage
+from lightning_evalkit.state.unscripted import Unscripted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Tally(Metric):
+class Tally(Unscripted, Metric):
     """Counts of one declaration; ``compute`` gives their ``Totals`` over all ranks.
 
     A metric on top of it overrides ``value_of``, nothing else.
@@ -41,28 +44,32 @@ class Tally(Metric):
         super().__init__(**kwargs)
         self.counter = counter
         self.title = title or type(self).__name__
+        refuse_large(counter.width + counter.real_width, f"{self.title} of {counter.task}")
         by_rows = counter.task.samplewise or getattr(counter, "by_rows", False)
-        self.keeping: Keeping = (Rows if by_rows else Sums)(counter)
-        self._local: Totals | None = None
+        self.storage: Storage = (RowStorage if by_rows else SumStorage)(counter)
+        self._local: dict[str, Any] | None = None
         with torch.inference_mode(False):  # a state born in inference mode could not be changed outside of it
-            for name, default in self.keeping.empty(self._device).items():
-                self.add_state(name, default, dist_reduce_fx=self.keeping.reduction)
+            for name, default in self.storage.empty(self._device).items():
+                self.add_state(name, default, dist_reduce_fx=self.storage.reduction)
         self._device = self.totals.integers.device  # a default device may have been named without its number
 
     @property
     def totals(self) -> Totals:
         """The state (this rank's, or all ranks' between ``sync`` and ``unsync``)."""
-        return self.keeping.read(self.__dict__)
+        return self.storage.read(self.__dict__)
 
     @property
     def counts(self) -> Counts:
         """The counts over all ranks; readable also when ``compute`` raises because of invalid samples."""
-        return self.counter.counts(self.joined)
+        return self.counter.counts(self.global_totals)
 
     @property
-    def joined(self) -> Totals:
+    def global_totals(self) -> Totals:
         """The totals over all ranks; readable also when ``compute`` raises because of invalid samples."""
-        return self._joined()[0]
+        return self._globally()[0]
+
+    def _states(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.storage.names}
 
     def value_of(self, totals: Totals) -> Any:
         """What is computed from totals."""
@@ -73,7 +80,7 @@ class Tally(Metric):
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Count a batch. If it raises, nothing of the batch was counted."""
         self.refuse_elsewhere(preds)
-        self.keeping.add(self.__dict__, self.counter.count(preds, target, sample_weight))
+        self.storage.add(self.__dict__, self.counter.count(preds, target, sample_weight))
 
     def refuse_elsewhere(self, preds: Tensor) -> None:
         """A batch is counted on the device where the state is."""
@@ -90,11 +97,19 @@ class Tally(Metric):
         def wrapped(*args: Any, **kwargs: Any) -> None:
             if self._is_synced:
                 raise TorchMetricsUserError("The Metric is synced: call unsync() before update().")
-            update(*args, **kwargs)
+            if torch.compiler.is_compiling():
+                update(*args, **kwargs)
+            else:
+                try:
+                    update(*args, **kwargs)
+                except Exception as failure:
+                    explain_failure(update, failure, *args, **kwargs)
+                    raise
             self.__dict__["_computed"] = None
 
         return wrapped
 
+    @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Count a batch and give the value of this batch alone."""
         self._forward_cache = self.value_of(self.batch_totals(*args, **kwargs))
@@ -102,14 +117,13 @@ class Tally(Metric):
 
     def batch_totals(self, *args: Any, **kwargs: Any) -> Totals:
         """Count a batch and give the totals of this batch alone (over all ranks with ``dist_sync_on_step``)."""
-        held = {name: self.__dict__[name] for name in self._defaults}
-        after = held
+        held = after = self._states()
         try:
             with torch.inference_mode(False):
-                self.__dict__.update(self.keeping.empty(self._device))
+                self.__dict__.update(self.storage.empty(self._device))
             self.update(*args, **kwargs)
             with torch.inference_mode(False):  # not in place: a stock MetricCollection may share what is held
-                after = self.keeping.sum(held, self.__dict__)
+                after = self.storage.sum(held, self.__dict__)
             return self._over_ranks(self.dist_sync_on_step)
         finally:
             self.__dict__.update(after)
@@ -118,7 +132,7 @@ class Tally(Metric):
 
     def compute(self) -> Any:
         """The value over all ranks."""
-        totals, ledger = self._joined()
+        totals, ledger = self._globally()
         if ledger.invalid:
             raise InputError(
                 f"{ledger.invalid} samples counted by {self.title} were not what was declared "
@@ -131,11 +145,11 @@ class Tally(Metric):
         """Nothing around it: ``compute`` joins ranks itself, without touching this rank's state."""
         return compute
 
-    def _joined(self) -> tuple[Totals, Ledger]:
+    def _globally(self) -> tuple[Totals, Ledger]:
         """The totals over all ranks and what they report, joined once between two updates (the stock cache)."""
         if self._computed is not None:
-            joined: tuple[Totals, Ledger] = self._computed
-            return joined
+            found: tuple[Totals, Ledger] = self._computed
+            return found
         totals = self._over_ranks(self.sync_on_compute)
         ledger = self.counter.ledger(totals)
         self._warn(ledger)
@@ -145,7 +159,7 @@ class Tally(Metric):
 
     def _over_ranks(self, should_sync: bool) -> Totals:
         if should_sync and not self._is_synced and self.distributed_available_fn():
-            return self.keeping.over_ranks(self.totals, self.process_group, self.dist_sync_fn)
+            return self.storage.over_ranks(self.totals, self.process_group, self.dist_sync_fn)
         return _cloned(self.totals)
 
     def _warn(self, ledger: Ledger) -> None:
@@ -165,7 +179,7 @@ class Tally(Metric):
     @property
     def update_count(self) -> int:
         """The number of updates since the last reset, compiled ones included (read from the device)."""
-        return self.keeping.updates(self.__dict__)
+        return self.storage.updates(self.__dict__)
 
     @property
     def update_called(self) -> bool:
@@ -187,9 +201,10 @@ class Tally(Metric):
         available = distributed_available or self.distributed_available_fn
         if should_sync and available():
             group, gather = process_group or self.process_group, dist_sync_fn or self.dist_sync_fn
-            joined = self.keeping.over_ranks(self.totals, group, gather)
-            self._local, self._is_synced, self._computed = _cloned(self.totals), True, None
-            self.keeping.write(self.__dict__, joined)
+            joined = self.storage.over_ranks(self.totals, group, gather)
+            self._local, self._is_synced, self._computed = self._states(), True, None
+            with torch.inference_mode(False):
+                self.storage.write(self.__dict__, _cloned(joined, self._device))
 
     def unsync(self, should_unsync: bool = True) -> None:
         """Make the state this rank's again."""
@@ -197,14 +212,15 @@ class Tally(Metric):
             return
         if self._local is None:
             raise TorchMetricsUserError("The Metric has already been un-synced.")
-        self.keeping.write(self.__dict__, self._local)
+        self.__dict__.update(self._local)
         self._local, self._is_synced, self._computed = None, False, None
 
     # ---- the monoid
 
     def reset(self) -> None:
-        """Back to no samples."""
-        self.keeping.write(self.__dict__, None)
+        """Back to no samples, in a new state: who holds the one before keeps what was counted."""
+        with torch.inference_mode(False):
+            self.__dict__.update(self.storage.empty(self._device))
         self._forget()
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
@@ -213,26 +229,32 @@ class Tally(Metric):
             raise TorchMetricsUserError("The Metric is synced: call unsync() before merge_state().")
         if isinstance(incoming_state, Tally):
             if incoming_state.counter.task != self.counter.task:
+                found, expected = (each.counter.task.described() for each in (incoming_state, self))
+                differences = "; ".join(checkpoint.described_differences(found, expected, "there"))
                 raise InputError(
                     f"expected a state of {self.counter.task}, got one of {incoming_state.counter.task}: "
-                    "only counts of one declaration can be merged."
+                    f"only counts of one declaration can be merged ({differences})."
                 )
             incoming = incoming_state.totals
         elif isinstance(incoming_state, dict) and incoming_state.keys() == self._defaults.keys():
-            incoming = self.keeping.read(incoming_state)
+            incoming = self.storage.read(incoming_state)
         else:
             raise InputError(
                 "expected a metric of this package or the metric_state of one with this declaration, "
                 f"got {type(incoming_state).__name__}."
             )
-        self.keeping.add(self.__dict__, _cloned(incoming, self._device))
+        with torch.inference_mode(False):
+            added = self.storage.empty(self._device)
+            self.storage.add(added, _cloned(incoming, self._device))
+            self.__dict__.update(self.storage.sum(self.__dict__, added))
         self._computed = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy owns its state: not shared with another process, and never born in inference mode."""
         super().__setstate__(state)
         with torch.inference_mode(False):
-            self.__dict__.update(self.keeping.sum(self.keeping.empty(self._device), self.__dict__))
+            self.__dict__.update(self.storage.sum(self.storage.empty(self._device), self.__dict__))
+            self._local = self._local and self.storage.moved(self._local, self._device)
 
     def clone(self) -> Tally:
         """A copy with a state of its own."""
@@ -242,8 +264,19 @@ class Tally(Metric):
     def load_totals(self, totals: Totals | None) -> None:
         """Go on from saved totals; from the present state if there are none."""
         if totals is not None:
-            self.keeping.write(self.__dict__, _cloned(totals, self._device))
+            self._refuse_unfit(totals)
+            with torch.inference_mode(False):
+                self.storage.write(self.__dict__, _cloned(totals, self._device))
             self._forget()
+
+    def _refuse_unfit(self, totals: Totals) -> None:
+        found = [0 if part is None else part.shape[-1] if part.ndim else 1 for part in totals[:2]]
+        expected = [self.counter.width, self.counter.real_width]
+        if found != expected or totals.integers.is_floating_point():
+            raise InputError(
+                f"expected a state of {expected[0]} integers and {expected[1]} reals for {self.title}, got {found[0]} "
+                f"({totals.integers.dtype}) and {found[1]}: it was not saved by this metric, or was changed since."
+            )
 
     def _forget(self) -> None:
         self._forward_cache = self._computed = self._local = None
@@ -256,10 +289,9 @@ class Tally(Metric):
         device = fn(torch.empty(0, dtype=torch.int64, device=self._device)).device
         if device != self._device:
             with torch.inference_mode(False):
-                totals = _cloned(self.totals, device)
-                self._defaults.update(self.keeping.empty(device))
-                self.__dict__.update(self.keeping.empty(device))
-                self.keeping.write(self.__dict__, totals)
+                self._defaults.update(self.storage.empty(device))
+                self.__dict__.update(self.storage.moved(self.__dict__, device))
+                self._local = None if self._local is None else self.storage.moved(self._local, device)
             self._device = device
             self._computed = self._forward_cache = None
         return self
@@ -294,7 +326,7 @@ class Tally(Metric):
         error_msgs: list[str],
     ) -> None:
         try:
-            self.load_totals(checkpoint.taken(state_dict, prefix, self.counter.task))
+            self.load_totals(checkpoint.unpack(state_dict, prefix, self.counter.task))
         except InputError as refused:
             error_msgs.append(str(refused))
         torch.nn.Module._load_from_state_dict(

@@ -23,12 +23,12 @@ from lightning_evalkit.statistics.results import (
     without_classes,
 )
 from lightning_evalkit.statistics.samples import of_samples
-from lightning_evalkit.statistics.scored import SCORED, Scored
-from lightning_evalkit.statistics.table import STATISTICS, Statistic, find, statistic
+from lightning_evalkit.statistics.score_statistics import SCORE_STATISTICS, ScoreStatistic
+from lightning_evalkit.statistics.table import STATISTICS, Statistic, exists, find, statistic
 
 __all__ = [
     "OVERALL",
-    "SCORED",
+    "SCORE_STATISTICS",
     "STATISTICS",
     "Average",
     "BrierParts",
@@ -37,7 +37,7 @@ __all__ = [
     "LabelAverage",
     "Normalize",
     "Quantity",
-    "Scored",
+    "ScoreStatistic",
     "Statistic",
     "averaged",
     "averaged_stat_scores",
@@ -46,6 +46,7 @@ __all__ = [
     "checked_weights",
     "confusion_matrix",
     "exact_match_of_torchmetrics",
+    "exists",
     "f_beta",
     "find",
     "matthews_of_torchmetrics",

@@ -19,7 +19,7 @@ Average = Literal["micro", "macro", "weighted", "none"]
 
 def checked_average(average: Average | None, number: int | None = 1) -> Average:
     """How classes are averaged, or 'none'; without a number of classes they can only be summed."""
-    average = average or "none"
+    average = "none" if average is None else average
     if average not in get_args(Average):
         raise DeclarationError(
             f"expected average to be None or one of {', '.join(map(repr, get_args(Average)))}, got {average!r}."

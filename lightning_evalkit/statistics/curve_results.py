@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.statistics import curves
 
@@ -26,13 +27,25 @@ def micro(tables: Tables) -> Tables:
         table = tables[0]
         return [replace(table, yes=table.yes.sum(0, keepdim=True), no=table.no.sum(0, keepdim=True))]
     values, places = torch.cat([table.lowest for table in tables]).unique(return_inverse=True)
-    below = torch.zeros_like(values).scatter(0, places, torch.cat([table.below for table in tables]))
+    below, first, cut = (
+        torch.zeros_like(values).scatter(0, places, torch.cat(parts))
+        for parts in zip(*((table.below, *table.edges[:2]) for table in tables), strict=True)
+    )
     yes, no = (torch.cat([getattr(table, name)[0] for table in tables]) for name in ("yes", "no"))
     sums = [
         torch.zeros(len(values), dtype=part.dtype, device=part.device).index_add_(0, places, part) for part in (yes, no)
     ]
     alone = torch.ones_like(values, dtype=torch.bool)
-    return [type(tables[0])(sums[0].unsqueeze(0), sums[1].unsqueeze(0), alone, values, below)]
+    return [
+        type(tables[0])(
+            sums[0].unsqueeze(0),
+            sums[1].unsqueeze(0),
+            alone,
+            values,
+            below,
+            tables[0].edges._replace(first=first, cut=cut),
+        )
+    ]
 
 
 # ---- curves
@@ -162,14 +175,27 @@ def best_pairs(
     tables: Tables, curve: Callable[[ScoreCounts], Three], best: Callable[..., tuple[Tensor, Tensor]]
 ) -> tuple[Tensor, Tensor]:
     """The best value and its threshold, for every question."""
-    found = [
-        best(first, second, thresholds)
-        for table in tables
-        for firsts, seconds, thresholds in [curve(table)]
-        for first, second in zip(firsts, seconds, strict=True)
-    ]
-    values, thresholds = zip(*found, strict=True)
-    return torch.stack(values), torch.stack(thresholds)
+    found = []
+    for table in tables:
+        firsts, seconds, thresholds = curve(table)
+        of_table = [best(first, second, thresholds) for first, second in zip(firsts, seconds, strict=True)]
+        _warn_if_shared(table, [threshold for _, threshold in of_table])
+        found += of_table
+    values, chosen = zip(*found, strict=True)
+    return torch.stack(values), torch.stack(chosen)
+
+
+def _warn_if_shared(table: ScoreCounts, chosen: list[Tensor]) -> None:
+    """Say that a threshold, a probability in single precision, is that of other counted logits too."""
+    counted = table.lowest[((table.yes + table.no) > 0).any(0)]
+    shared = [float(threshold) for threshold in chosen if int((counted == threshold).sum()) > 1]
+    if shared:
+        rank_zero_warn(
+            f"the threshold {shared[0]!r} stands for several logits that no probability in single precision tells "
+            "apart, so that a decision at it is not the one of this point: best_threshold(criterion, at_least=...) of "
+            "an evaluation with curves=True keeps the logit.",
+            UserWarning,
+        )
 
 
 def at_least(wanted: Tensor, bounded: Tensor, thresholds: Tensor, bound: float) -> tuple[Tensor, Tensor]:

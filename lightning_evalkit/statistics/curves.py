@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from lightning_evalkit.counts import Counts
+from lightning_evalkit.counts import Counts, Edges
+from lightning_evalkit.statistics import bounds
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,32 +37,43 @@ class Reached:
     fp: Tensor
     thresholds: Tensor
     """The smallest scores that are positive."""
-    below: Tensor
-    """The largest scores that are not."""
+    edges: Edges
+    """Where thresholds have to be for that, as scores."""
     positives: Tensor
     negatives: Tensor
+    fn: Tensor
+    """Summed from the bottom, as a difference from all would lose small weights."""
+    tn: Tensor
 
     @property
     def counts(self) -> Counts:
         """The tables of all thresholds."""
-        return Counts(tp=self.tp, fp=self.fp, fn=self.positives - self.tp, tn=self.negatives - self.fp)
+        return Counts(tp=self.tp, fp=self.fp, fn=self.fn, tn=self.tn)
 
 
 def reached(scores: ScoreCounts) -> Reached:
     """Counts at the lower edge of every bin that holds something, and above all of them."""
     filled = ((scores.yes + scores.no) != 0).any(0)
-    tp, fp = (_from_top(part[:, filled]) for part in (scores.yes, scores.no))
+    yes, no = scores.yes[:, filled], scores.no[:, filled]
+    tp, fp, fn, tn = _from_top(yes), _from_top(no), yes.cumsum(-1).flip(-1), no.cumsum(-1).flip(-1)
     start = tp.new_zeros(len(tp), 1)
     edges = scores.lowest[filled].flip(0)
     thresholds = torch.cat((edges.new_full((1,), torch.inf), edges))
-    below = torch.cat((edges.new_ones(1), scores.below[filled].flip(0)))
-    return Reached(torch.cat((start, tp), 1), torch.cat((start, fp), 1), thresholds, below, *_totals(scores))
+    top = edges.new_full((1,), torch.inf)
+    first, cut = (torch.cat((top, part[filled].flip(0))) for part in scores.edges[:2])
+    ends = Edges(first, cut if scores.edges.logits else cut.clamp(max=1.0), scores.edges.logits)
+    tp, fp = torch.cat((start, tp), 1), torch.cat((start, fp), 1)
+    fn, tn = torch.cat((fn, start), 1), torch.cat((tn, start), 1)
+    return Reached(tp, fp, thresholds, ends, *_totals(scores), fn, tn)
 
 
 def at_given(scores: ScoreCounts) -> Reached:
     """Counts at the thresholds that a user gave, falling, and nothing else."""
     tp, fp = (_from_top(part)[:, :-1] for part in (scores.yes, scores.no))
-    return Reached(tp, fp, scores.lowest[1:].flip(0), scores.below[1:].flip(0), *_totals(scores))
+    fn, tn = (part.cumsum(-1)[:, :-1].flip(-1) for part in (scores.yes, scores.no))
+    first, cut = (part[1:].flip(0) for part in scores.edges[:2])
+    ends = Edges(first, cut, scores.edges.logits)
+    return Reached(tp, fp, scores.lowest[1:].flip(0), ends, *_totals(scores), fn, tn)
 
 
 def _totals(scores: ScoreCounts) -> tuple[Tensor, Tensor]:
@@ -79,30 +91,32 @@ def auroc(scores: ScoreCounts, max_fpr: float | None = None) -> Bounded:
     """The probability that a positive sample has a higher score than a negative one, equal ones counted half."""
     if max_fpr is not None and max_fpr < 1:
         return _partial_auroc(scores, max_fpr)
-    yes, no = scores.yes.double(), scores.no.double()
-    pairs = yes.sum(-1) * no.sum(-1)
-    above = _from_top(yes).flip(-1) - yes
-    won, open_pairs = (above * no).sum(-1), yes * no
-    tied, unknown = (open_pairs * scores.alone).sum(-1) / 2, (open_pairs * ~scores.alone).sum(-1)
-    low = won + tied
-    return Bounded(low / pairs, (low + unknown / 2) / pairs, (low + unknown) / pairs)
+    yes, no = bounds.sized(scores.yes), bounds.sized(scores.no)
+    won = (_from_top(yes).flip(-1) - yes / 2) * no
+    return _between(won.sum(-1) / (yes.sum(-1) * no.sum(-1)), *bounds.auroc(scores))
+
+
+def _between(value: Tensor, low: Tensor, high: Tensor) -> Bounded:
+    """A value with its bounds, whichever of them rounding left outside."""
+    return Bounded(low, torch.minimum(torch.maximum(value, low), high), high)
 
 
 def _partial_auroc(scores: ScoreCounts, max_fpr: float) -> Bounded:
     """The area up to a false-positive rate, rescaled so that chance is one half (McClish)."""
-    ends = [rescaled(area_up_to(*rates, max_fpr), max_fpr) for rates in _extreme_rates(scores)]
-    low, value, high = ends
-    return Bounded(low, value, high)
+    low, value, high = (area_up_to(*rates, max_fpr) for rates in _extreme_rates(scores))
+    off = bounds.slack(scores)
+    return Bounded(*(rescaled(area, max_fpr) for area in (low - off, value, high + off)))
 
 
 def _extreme_rates(scores: ScoreCounts) -> list[tuple[Tensor, Tensor]]:
     """ROC polygons with the negatives of an undecided bin first, together with, and after its positives."""
     yes, no = scores.yes.double().flip(-1), scores.no.double().flip(-1)
-    undecided = ~scores.alone.flip(0)
+    undecided = ~scores.alone.flip(0) | (scores.reach > 0)
+    later, sooner = bounds.moved(yes, scores.reach), bounds.moved(yes.flip(-1), scores.reach).flip(-1)
     polygons = []
-    for first_no, first_yes in ((no * undecided, yes * 0), (no * 0, yes * 0), (no * 0, yes * undecided)):
-        steps_no = torch.stack((first_no, no - first_no), -1).flatten(-2)
-        steps_yes = torch.stack((first_yes, yes - first_yes), -1).flatten(-2)
+    for part, first_no, first_yes in ((later, undecided, 0), (yes, 0, 0), (sooner, 0, undecided)):
+        steps_no = torch.stack((no * first_no, no - no * first_no), -1).flatten(-2)
+        steps_yes = torch.stack((part * first_yes, part - part * first_yes), -1).flatten(-2)
         polygons.append((_rates(steps_no), _rates(steps_yes)))
     return polygons
 
@@ -130,28 +144,8 @@ def average_precision(scores: ScoreCounts) -> Bounded:
     """The mean over positive samples of the precision at the threshold that just reaches them."""
     yes, no = scores.yes.double().flip(-1), scores.no.double().flip(-1)
     tp, fp = yes.cumsum(-1), no.cumsum(-1)
-    together = _weighted_sum(yes, tp, tp + fp)
-    alone = scores.alone.flip(0)
-    first = torch.where(alone, together, _weighted_sum(yes, tp, tp + fp - no))
-    last = torch.where(alone, together, _one_by_one(yes, tp - yes, fp, not scores.yes.is_floating_point()))
-    positives = yes.sum(-1)
-    low, value, high = (part.sum(-1) / positives for part in (last, together, first))
-    return Bounded(torch.minimum(low, value), value, torch.maximum(high, value))  # also where all three round
-
-
-def _weighted_sum(weight: Tensor, part: Tensor, whole: Tensor) -> Tensor:
-    return torch.where(weight > 0, weight * part / whole, 0)
-
-
-def _one_by_one(yes: Tensor, before: Tensor, fp: Tensor, whole: bool) -> Tensor:
-    """Σ (t + k) / (t + k + f) over k = 1 ... n, by Σ f / (t + k + f), a difference of digammas.
-
-    Of weights the steps are not known; below any of them lies the integral over k.
-    """
-    total = before + fp
-    steps = torch.digamma(total + yes + 1) - torch.digamma(total + 1) if whole else torch.log1p(yes / total)
-    lost = torch.where(fp > 0, fp * steps, 0)
-    return torch.where(yes > 0, yes - lost, 0)
+    together = torch.where(yes > 0, yes * (tp / (tp + fp)), 0)
+    return _between(together.sum(-1) / yes.sum(-1), *bounds.average_precision(scores))
 
 
 # ---- single points

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.inputs.numbers import as_number
 from lightning_evalkit.statistics.quantity import Quantity, ratio, root
 from lightning_evalkit.statistics.table import STATISTICS, Statistic, statistic
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 SIGNED = (-1.0, 1.0)
 UNBOUNDED = (0.0, inf)
+LARGEST_BETA = 1e50
+"""Its square times any count or weight has no overflow."""
 
 
 @statistic("accuracy", symbol="ACC", proportion=True, also=("acc", "micro_accuracy"))
@@ -101,9 +104,15 @@ def f_beta(beta: float) -> Statistic:
     >>> f_beta(2.0).formula
     'Recall weighs 2 times precision: (1 + b²) tp / ((1 + b²) tp + b² fn + fp), b = 2.'
     """
-    if not 0 < beta < inf:
-        raise DeclarationError(f"expected beta to be a finite number above 0, got {beta}.")
-    number = int(beta) if float(beta).is_integer() else float(beta)
+    given = as_number(beta)
+    if given is None or not 0 < given < inf:
+        raise DeclarationError(f"expected beta to be a finite number above 0, got {beta!r}.")
+    if not 1 / LARGEST_BETA <= given <= LARGEST_BETA:
+        raise DeclarationError(
+            f"expected beta from {1 / LARGEST_BETA:g} to {LARGEST_BETA:g}, got {beta!r}: beyond it F is precision or "
+            "recall alone."
+        )
+    number = int(given) if float(given).is_integer() else float(given)
     name, square = f"f{number}", Fraction(str(number)) ** 2
     if name in STATISTICS:
         return STATISTICS[name]
@@ -151,6 +160,7 @@ def markedness(c: Counts) -> Quantity:
 @statistic("mcc", symbol="MCC", bounds=SIGNED, also=("matthews", "matthews_corrcoef", "phi"))
 def mcc(c: Counts) -> Quantity:
     """Matthews correlation: (tp tn - fp fn) / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn))."""
+    c = c.sized()
     covariance = c.tp * c.tn - c.fp * c.fn
     return root(covariance * abs(covariance), c.predicted_positives * c.positives * c.negatives * c.predicted_negatives)
 
@@ -158,6 +168,7 @@ def mcc(c: Counts) -> Quantity:
 @statistic("kappa", symbol="κ", bounds=SIGNED, also=("cohen_kappa", "cohens_kappa"))
 def kappa(c: Counts) -> Quantity:
     """Agreement beyond chance (Cohen): 2 (tp tn - fp fn) / ((tp + fp) (fp + tn) + (tp + fn) (fn + tn))."""
+    c = c.sized()
     return ratio(
         2 * (c.tp * c.tn - c.fp * c.fn), c.predicted_positives * c.negatives + c.positives * c.predicted_negatives
     )
@@ -166,12 +177,14 @@ def kappa(c: Counts) -> Quantity:
 @statistic("geometric_mean", symbol="GM", also=("g_mean", "gmean"))
 def geometric_mean(c: Counts) -> Quantity:
     """The geometric mean of recall and specificity: sqrt(tp tn / ((tp + fn) (tn + fp)))."""
+    c = c.sized()
     return root(c.tp * c.tn, c.positives * c.negatives)
 
 
 @statistic("fowlkes_mallows", symbol="FM", ignores=("tn",))
 def fowlkes_mallows(c: Counts) -> Quantity:
     """The geometric mean of precision and recall: sqrt(tp tp / ((tp + fp) (tp + fn)))."""
+    c = c.sized()
     return root(c.tp * c.tp, c.predicted_positives * c.positives)
 
 
@@ -190,6 +203,7 @@ def predicted_prevalence(c: Counts) -> Quantity:
 @statistic("positive_likelihood_ratio", symbol="LR+", bounds=UNBOUNDED, also=("lr+", "lr_plus", "plr"))
 def positive_likelihood_ratio(c: Counts) -> Quantity:
     """How much likelier a positive prediction is for a positive: recall / (1 - specificity)."""
+    c = c.sized()
     return ratio(c.tp * c.negatives, c.fp * c.positives)
 
 
@@ -198,18 +212,21 @@ def positive_likelihood_ratio(c: Counts) -> Quantity:
 )
 def negative_likelihood_ratio(c: Counts) -> Quantity:
     """How much likelier a negative prediction is for a positive: (1 - recall) / specificity."""
+    c = c.sized()
     return ratio(c.fn * c.negatives, c.tn * c.positives)
 
 
 @statistic("diagnostic_odds_ratio", symbol="DOR", bounds=UNBOUNDED, also=("dor", "odds_ratio"))
 def diagnostic_odds_ratio(c: Counts) -> Quantity:
     """The odds of a positive prediction among positives over those among negatives: tp tn / (fp fn)."""
+    c = c.sized()
     return ratio(c.tp * c.tn, c.fp * c.fn)
 
 
 @statistic("lift", symbol="L", bounds=UNBOUNDED)
 def lift(c: Counts) -> Quantity:
     """Precision over prevalence: tp (tp + tn + fp + fn) / ((tp + fp) (tp + fn))."""
+    c = c.sized()
     return ratio(c.tp * c.total, c.predicted_positives * c.positives)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from lightning_evalkit.counts import real_dtype
+from lightning_evalkit.counts import Counts, real_dtype
 from lightning_evalkit.registry import Registry
 from lightning_evalkit.statistics.quantity import Quantity, ratio, root
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
-
-    from lightning_evalkit.counts import Counts
 
 OVERALL: Registry[Callable[[Counts], Quantity]] = Registry("statistic of a whole multiclass table")
 
@@ -45,22 +43,30 @@ def hamming_distance(c: Counts) -> Quantity:
 @overall("mcc")
 def mcc(c: Counts) -> Quantity:
     """Matthews correlation (Gorodkin): covariance of target and prediction over the root of their variances."""
-    c = c.real()
-    covariance, samples = _agreement_beyond_chance(c), c.positives.sum(-1)
-    spread = [samples**2 - (m**2).sum(-1) for m in (c.positives, c.predicted_positives)]
+    c = _sized(c)
+    covariance = _agreement_beyond_chance(c)
+    spread = (c.positives * c.negatives).sum(-1), (c.predicted_positives * c.predicted_negatives).sum(-1)
     return root(covariance * abs(covariance), spread[0] * spread[1])
 
 
 @overall("kappa")
 def kappa(c: Counts) -> Quantity:
     """Agreement beyond chance (Cohen)."""
+    c = _sized(c)
+    return ratio(_agreement_beyond_chance(c), (c.positives * c.predicted_negatives).sum(-1))
+
+
+def _sized(c: Counts) -> Counts:
+    """All classes by one power of two, near 1, so that products of weights neither overflow nor vanish."""
     c = c.real()
-    chance = (c.positives * c.predicted_positives).sum(-1)
-    return ratio(_agreement_beyond_chance(c), c.positives.sum(-1) ** 2 - chance)
+    _, exponent = torch.frexp(c.total.amax(-1, keepdim=True))
+    scale = torch.exp2(-exponent.to(c.tp.dtype))
+    return Counts(*(cell * scale for cell in c.cells))
 
 
 def _agreement_beyond_chance(c: Counts) -> Tensor:
-    agreement: Tensor = c.tp.sum(-1) * c.positives.sum(-1) - (c.positives * c.predicted_positives).sum(-1)
+    """Σ (tp tn - fp fn) over classes: the same as all · right - Σ targets · predictions, with less to cancel."""
+    agreement: Tensor = (c.tp * c.tn - c.fp * c.fn).sum(-1)
     return agreement
 
 
@@ -69,5 +75,5 @@ def weighted_kappa(matrix: Tensor, weights: Literal["linear", "quadratic"]) -> T
     matrix = matrix.to(real_dtype(matrix.device))
     steps = torch.arange(matrix.shape[-1], device=matrix.device, dtype=matrix.dtype)
     cost = (steps.unsqueeze(0) - steps.unsqueeze(1)).abs() ** (1 if weights == "linear" else 2)
-    expected = matrix.sum(-1, keepdim=True) * matrix.sum(-2, keepdim=True) / matrix.sum((-2, -1), keepdim=True)
+    expected = matrix.sum(-1, keepdim=True) * (matrix.sum(-2, keepdim=True) / matrix.sum((-2, -1), keepdim=True))
     return 1 - (cost * matrix).sum((-2, -1)) / (cost * expected).sum((-2, -1))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from lightning_evalkit.counts.losses import BINS, share_of_worst
+from lightning_evalkit.counts.losses import BINS, beside_infinite, share_of_worst
 from lightning_evalkit.statistics.temperature import best_temperature
 
 if TYPE_CHECKING:
@@ -25,13 +25,17 @@ class Profile:
     """Where a log loss comes from: ``loss`` is its mean, NaN where there are no samples.
 
     ``refinement`` is the loss at the best ``temperature``: what no rescaling of the logits removes; ``calibration`` is
-    the rest, which one division would. ``at_the_end`` says that an even lower or higher temperature would be better
+    the rest, which one division would. A loss is infinite where ``infinite`` of the samples gave no probability at all
+    to what happened: no temperature changes that, and the best one is that of the others, whose mean loss is
+    ``otherwise``. ``at_the_end`` says that an even lower or higher temperature would be better
     than those from 1/16 to 16 that are looked at. ``histogram`` and ``wrong`` are the samples, and the wrongly
     predicted ones, with a loss between two ``edges``.
     """
 
     samples: float
     loss: float
+    infinite: float
+    otherwise: float
     by_class: dict[str, float]
     accuracy: float
     of_wrong: float
@@ -53,22 +57,30 @@ class Profile:
 def profile_of(sums: LossSums, names: list[str], worst: float) -> Profile:
     """Read the sums."""
     samples, total = float(sums.weights.sum()), float(sums.losses.sum())
-    wrong, errors = float(sums.wrong_losses.sum()), float(sums.wrong_weights.sum())
+    infinite = sums.losses == torch.inf
+    number, finite = float(sums.weights[infinite].sum()), float(sums.losses[~infinite].sum())
+    errors = float(sums.wrong_weights.sum())
+    carried = beside_infinite(sums.losses, sums.weights)
+    wrong = torch.where(infinite, sums.wrong_weights, 0) if number else sums.wrong_losses
     scaled = best_temperature(sums.sharpened)
-    loss, refinement = _over(total, samples), _over(scaled.loss, samples)
+    loss = _over(total, samples)
+    # The temperature 1 is one of those that are looked at: interpolation between others cannot make the best worse.
+    refinement = min(_over(scaled.loss, samples), loss)
     by_class = sums.class_losses / sums.class_weights
     return Profile(
         samples=samples,
         loss=loss,
+        infinite=number,
+        otherwise=_over(finite, samples - number),
         by_class=dict(zip(names, by_class.tolist(), strict=True)),
         accuracy=_over(samples - errors, samples),
-        of_wrong=_over(wrong, total),
+        of_wrong=_over(float(wrong.sum()), float(carried.sum())),
         worst=worst,
         of_worst=float(share_of_worst(sums.losses, sums.weights, worst)),
         temperature=scaled.temperature if samples else torch.nan,
         at_the_end=scaled.at_the_end,
         refinement=refinement,
-        calibration=max(loss - refinement, 0.0) if samples else torch.nan,
+        calibration=0.0 if loss == torch.inf else loss - refinement,
         edges=tuple(LOWEST * 2 ** (place / 4) for place in range(SHOWN + 1)),
         histogram=_shown(sums.weights),
         wrong=_shown(sums.wrong_weights),

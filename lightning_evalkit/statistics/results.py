@@ -12,6 +12,7 @@ from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.statistics.averages import Average, averaged
 from lightning_evalkit.statistics.overall import OVERALL
 from lightning_evalkit.statistics.quantity import ratio
+from lightning_evalkit.statistics.table import STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,18 +38,26 @@ def averaged_stat_scores(counts: Counts, average: Average) -> Tensor:
         return scores
     if average == "micro":
         return scores.sum(-2)
-    shares = counts.support / counts.support.sum(-1, keepdim=True)
-    return scores.float().mean(-2) if average == "macro" else (scores * shares.unsqueeze(-1)).sum(-2).float()
+    support = counts.real().support
+    shares = support / support.sum(-1, keepdim=True)
+    if average == "macro":
+        return _single(scores.to(shares.dtype).mean(-2), counts)
+    return _single((scores * shares.unsqueeze(-1)).sum(-2), counts)
+
+
+def _single(values: Tensor, counts: Counts) -> Tensor:
+    """In single precision, as torchmetrics has them, but for sums of weights, which it may not hold."""
+    return values if counts.tp.is_floating_point() else values.float()
 
 
 def checked_normalize(normalize: Normalize | None) -> Normalize:
     """How a confusion matrix is divided, or 'none'."""
-    return _checked("normalize", normalize or "none", Normalize)
+    return _checked("normalize", "none" if normalize is None else normalize, Normalize)
 
 
 def checked_weights(weights: KappaWeights | None) -> KappaWeights:
     """How kappa weighs disagreements between ordered classes, or 'none'."""
-    return _checked("weights", weights or "none", KappaWeights)
+    return _checked("weights", "none" if weights is None else weights, KappaWeights)
 
 
 def _checked(name: str, choice: Choice, kind: Any) -> Choice:
@@ -82,10 +91,10 @@ def matthews_of_torchmetrics(counts: Counts) -> Tensor:
     """
     c = counts.real()
     correct, tiny = c.tp + c.tn, torch.finfo(torch.float32).eps
-    marginals = (c.predicted_positives, c.positives, c.negatives, c.predicted_negatives)
-    exact = (c.tp * c.tn - c.fp * c.fn) / torch.stack(marginals).sqrt().prod(0)
-    nearly = tiny**0.5 * (correct - c.errors) / torch.stack([m + tiny for m in marginals]).sqrt().prod(0)
-    value = torch.where(torch.stack(marginals).prod(0) == 0, nearly, exact)
+    marginals = torch.stack((c.predicted_positives, c.positives, c.negatives, c.predicted_negatives))
+    exact = STATISTICS["mcc"](counts).value()
+    nearly = tiny**0.5 * (correct - c.errors) / (marginals + tiny).sqrt().prod(0)
+    value = torch.where((marginals == 0).any(0), nearly, exact)
     value = torch.where((c.errors == 0) & (correct != 0), 1.0, value)
     return torch.where((correct == 0) & (c.errors != 0), -1.0, value).float()
 

@@ -57,6 +57,11 @@ def statistic(name: str, *, symbol: str, also: tuple[str, ...] = (), **described
 _F_BETA = re.compile(r"f((0|[1-9]\d*)(\.\d+)?(e-?\d+)?)")
 
 
+def exists(name: str) -> bool:
+    """Whether ``find`` knows the statistic, or by which name it should be asked for."""
+    return STATISTICS.leads_to(name) or _F_BETA.fullmatch(name) is not None
+
+
 def find(name: str) -> Statistic:
     """The statistic of this name; ``f<beta>`` exists for every beta.
 

@@ -26,6 +26,8 @@ def best_temperature(kept: Sharpened) -> Scaled:
     its sign; the cubic through these is solved for 0, and integrated for the loss.
     """
     slopes = kept.slopes.tolist()
+    if not any(slopes):  # nothing is left that a temperature would change
+        return Scaled(1.0, float(kept.losses[SHARPNESS.index(1.0)]), at_the_end=False)
     if slopes[0] >= 0 or slopes[-1] <= 0:
         place = 0 if slopes[0] >= 0 else len(SHARPNESS) - 1
         return Scaled(1 / SHARPNESS[place], float(kept.losses[place]), at_the_end=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.inputs.threshold import Threshold, cut_of
 from lightning_evalkit.statistics.curves import reached
 from lightning_evalkit.statistics.table import find
 
@@ -20,10 +21,22 @@ if TYPE_CHECKING:
 
 
 class Choice(NamedTuple):
-    """The chosen threshold of every question, and what it reaches there; NaN where nothing does."""
+    """Where every question is cut, as a score, and what is reached there; NaN where nothing is."""
 
-    threshold: Tensor
+    cut: Tensor
     value: Tensor
+    logits: bool
+    """Whether the scores are logits."""
+
+    @property
+    def threshold(self) -> Tensor:
+        """As probabilities, which do not tell large logits apart."""
+        return self.cut.sigmoid() if self.logits else self.cut
+
+    @property
+    def thresholds(self) -> list[Threshold]:
+        """As they were chosen."""
+        return [Threshold.from_logit(cut) if self.logits else Threshold(cut) for cut in self.cut.tolist()]
 
 
 def best_threshold(
@@ -35,7 +48,7 @@ def best_threshold(
     """The threshold at which a statistic is best: the highest such one; scores above it are positive.
 
     It lies just below the smallest score that it calls positive, so that it can be declared as the ``threshold`` of an
-    evaluation, and is 1 where nothing should be called so.
+    evaluation, and is 1 where nothing should be called so. No threshold calls a probability of 0 positive.
     ``costs`` (of "fp", "fn", and if wanted "tp", "tn") chooses the smallest mean cost instead. ``at_least`` keeps to
     thresholds where other statistics reach a bound: ``best_threshold(..., "precision", at_least={"recall": 0.9})``.
     Without both classes there is none.
@@ -44,24 +57,26 @@ def best_threshold(
     values = _values(points.counts, criterion) if costs is None else -_mean_cost(points.counts, costs)
     for name, bound in (at_least or {}).items():
         values = torch.where(find(name)(points.counts.real()).value() >= bound, values, -torch.inf)
-    values = torch.where(values.isnan(), -torch.inf, values)
+    values = torch.where(values.isnan() | points.edges.cut.isnan(), -torch.inf, values)
     best, place = values.max(-1)  # the first of equal ones has the highest threshold
-    threshold = points.below.expand_as(values).gather(-1, place.unsqueeze(-1)).squeeze(-1)
+    cut = points.edges.cut[place]
     one_class = (points.positives == 0) | (points.negatives == 0)
     impossible = (best == -torch.inf) | one_class.squeeze(-1)
     value = (best if costs is None else -best).masked_fill(impossible, torch.nan)
-    return Choice(threshold.masked_fill(impossible, torch.nan), value)
+    return Choice(cut.masked_fill(impossible, torch.nan), value, points.edges.logits)
 
 
 def counts_at(scores: ScoreCounts, threshold: float) -> Counts:
-    """The counts of every question if scores above the threshold are positive, to the width of a bin."""
+    """The counts of every question if scores above the threshold are positive, to the width of a bin.
+
+    Of the bin that the threshold lies in, nothing is counted as positive: its scores may be equal to the threshold.
+    """
     if not 0 <= threshold <= 1:
         raise InputError(f"expected a threshold in [0, 1], got {threshold}.")
     points: Reached = reached(scores)
-    # A bin that begins at the threshold, or a rounding error below it, is above it but for its first score.
-    rounding = 2.0**-22 * min(threshold, 1 - threshold)
-    place = int((points.thresholds > threshold - rounding).sum()) - 1
-    return points.counts.at(place)
+    reading = "logits" if points.edges.logits else "probabilities"
+    cut = max(cut_of(threshold, reading, kind) for kind in (torch.float32, torch.float64))
+    return points.counts.at(int((points.edges.first[1:] > cut).sum()))  # the first point is above all scores
 
 
 def _values(counts: Counts, name: str) -> Tensor:

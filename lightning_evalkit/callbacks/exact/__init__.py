@@ -1,5 +1,0 @@
-"""Evaluation on many ranks that counts every row once."""
-
-from lightning_evalkit.callbacks.exact.callback import ExactDistributedEvaluation
-
-__all__ = ["ExactDistributedEvaluation"]

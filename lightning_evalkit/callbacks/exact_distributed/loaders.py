@@ -1,0 +1,122 @@
+"""Which rows a rank reads. A padded sampler gives rank r of W the positions r, r + W, … of one list that is filled up
+to a multiple of W: so at most one row of a rank is also another's, and it is the last.
+
+That row is taken out of its batch. Where it is alone in its batch it stays, so that every rank has as many batches, and
+the number of that batch is known.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Sampler
+
+from lightning_evalkit.trainer import padded_samplers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOTHING: Any = object()
+
+
+class SplitRows(Sampler[Any]):
+    """The rows of a rank of which the last is a repeat; which one that is, is known from when it has been read."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler, self.repeat = sampler, NOTHING
+
+    def __iter__(self) -> Iterator[Any]:
+        self.repeat = NOTHING
+        *own, last = self.sampler
+        yield from own
+        self.repeat = last
+        yield last
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Hand on what Lightning says."""
+        self.sampler.set_epoch(epoch)
+
+    @property
+    def repeated(self) -> set[int]:
+        """The numbers of the batches that are repeats, where the loader takes each row as a batch."""
+        return {len(self) - 1}
+
+
+class Batches(Sampler[list[Any]]):
+    """The batches of a rank without its repeat, as many as with it."""
+
+    def __init__(self, batches: Any) -> None:
+        self.sampler = batches.sampler  # where Lightning sets the epoch
+        self.rows, self.batches = SplitRows(batches.sampler), copy(batches)
+        self.batches.sampler = self.rows
+        self.repeated: set[int] = set()
+        """The numbers of the batches that hold nothing but a repeat."""
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        for number, batch in enumerate(self.batches):
+            own = self._own([*batch])
+            # Another iteration may be under way, to look at a batch: it finds the same, and nothing is forgotten.
+            (self.repeated.discard if own else self.repeated.add)(number)
+            yield own or batch
+
+    def _own(self, batch: list[Any]) -> list[Any]:
+        if self.rows.repeat in batch:
+            batch.remove(self.rows.repeat)  # or its equal: what is counted is the same
+            self.rows.repeat = NOTHING  # once, also where a batch sampler has read all rows before
+        return batch
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+def unknown(loader: Any) -> str | None:
+    """Why it cannot be told which rows are repeats; None if it can."""
+    if not isinstance(loader, DataLoader):
+        # The TensorLoader of this package has an order, and gives every row once unless that is shuffled for training.
+        shuffled = getattr(getattr(loader, "order", None), "shuffle", True)
+        return "it is not a torch DataLoader, nor a TensorLoader with its rows in order" if shuffled else None
+    if isinstance(loader.dataset, IterableDataset):
+        return "which row an iterable data set gives to which rank is its own affair"
+    sampler = _sampler(loader)
+    if not isinstance(sampler, DistributedSampler):
+        return f"its {type(sampler).__name__} does not share out rows to ranks"
+    # A sampler derived from those that share out rows in turn may do it in another way.
+    if type(sampler).__iter__ not in _padded_orders():
+        return f"how its {type(sampler).__name__} shares out rows to ranks is its own affair"
+    return None
+
+
+def without_repeat(loader: Any) -> Any:
+    """A loader that gives every row of the data to one rank; the given one where that is so already."""
+    if not isinstance(loader, DataLoader) or isinstance(loader.batch_sampler, Batches) or not _repeats(loader):
+        return loader
+    batches: Any = loader.batch_sampler
+    by = {"sampler": SplitRows(loader.sampler)} if batches is None else {"batch_sampler": Batches(batches)}
+    own = copy(loader)  # the given one is the user's
+    vars(own).update(by, _iterator=None)  # a DataLoader refuses another sampler after its construction
+    return own
+
+
+def is_repeat(loader: Any, number: int) -> bool:
+    """Whether a batch of a loader holds nothing but a row that another rank has."""
+    by = [getattr(loader, name, None) for name in ("sampler", "batch_sampler")]
+    return any(isinstance(each, (SplitRows, Batches)) and number in each.repeated for each in by)
+
+
+def _padded_orders() -> list[Any]:
+    samplers: tuple[Any, ...] = (DistributedSampler, *padded_samplers())
+    return [each.__iter__ for each in samplers]
+
+
+def _sampler(loader: DataLoader[Any]) -> Any:
+    batches: Any = loader.batch_sampler
+    return loader.sampler if batches is None else getattr(batches, "sampler", batches)
+
+
+def _repeats(loader: DataLoader[Any]) -> bool:
+    sampler = _sampler(loader)
+    return bool(sampler.rank + (len(sampler) - 1) * sampler.num_replicas >= len(sampler.dataset))

@@ -1,0 +1,115 @@
+"""One point of a grid: what is run, where its result is kept, and whether that is still the result of what is asked."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lightning_evalkit.cli import dependencies
+from lightning_evalkit.sinks.files import write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lightning_evalkit.cli.dependencies import Named
+
+
+class Kept(NamedTuple):
+    """What was measured, if it is finished; else why a result that is there does not count."""
+
+    metrics: dict[str, float] | None
+    why_not: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One point of the grid; ``named`` are the texts of all options, which may name files."""
+
+    values: dict[str, Any]
+    arguments: tuple[str, ...]
+    folder: Path
+    named: tuple[Named, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{key}={as_text(value)}" for key, value in self.values.items())
+
+    @property
+    def result(self) -> Path:
+        """The file that says that it is finished."""
+        return self.folder / "result.json"
+
+    def kept(self) -> Kept:
+        """What an earlier run has left: a result only if it can be read and nothing that it depends on has changed."""
+        if not self.result.exists():
+            return Kept(None)
+        try:
+            content = json.loads(self.result.read_text(encoding="utf-8"), parse_constant=_refused)
+            values, metrics, seen = content["values"], content["metrics"], content.get("depends_on")
+            read = {str(name): math.nan if value is None else _number(value) for name, value in metrics.items()}
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as wrong:
+            return Kept(None, f"{self.result} is damaged ({type(wrong).__name__})")
+        if values != _as_json(self.values):
+            return Kept(None, f"{self.result} is of other values")
+        changed = self._changed(seen)
+        return Kept(None, changed) if changed else Kept(read)
+
+    def _changed(self, seen: Any) -> str:
+        """What is not as it was when the result was measured."""
+        if not isinstance(seen, dict) or not all(isinstance(seen.get(part), dict) for part in ("versions", "files")):
+            return f"{self.result} does not say which data and versions it is of"
+        for name, now in dependencies.versions().items():
+            if seen["versions"].get(name) != now:
+                return f"measured with {name} {seen['versions'].get(name)}, this is {now}"
+        for path in {**seen["files"], **self.inputs()}:
+            if seen["files"].get(path) != dependencies.digest(path):
+                return f"{path} has changed"
+        return ""
+
+    def inputs(self) -> dict[str, str]:
+        """The digests of files and folders that its options name."""
+        return dependencies.digests(self.named, self.folder.parent)
+
+    def write(self, metrics: dict[str, float], started: Started, ended: Any) -> None:
+        """Keep what was measured, with all that it depends on."""
+        more = dependencies.digests(_defaults(ended), self.folder.parent)
+        files = {**more, **dependencies.of_own_code(started.sweep), **started.inputs}
+        seen = {"versions": dependencies.versions(), "files": files}
+        seconds = round(time.time() - started.cell, 2)
+        write_json(self.result, {"values": self.values, "metrics": metrics, "seconds": seconds, "depends_on": seen})
+
+
+class Started(NamedTuple):
+    """When a sweep and one of its cells began, and what its files were then."""
+
+    sweep: float
+    cell: float
+    inputs: dict[str, str]
+
+
+def _defaults(ended: Any) -> list[Named]:
+    """The texts of data and model with what their classes say where no option did."""
+    config = getattr(ended, "config", None)
+    chosen = config[config.subcommand].as_dict() if config else {}
+    return list(dependencies.texts_of({name: chosen[name] for name in dependencies.INPUTS if name in chosen}))
+
+
+def as_text(value: Any) -> str:
+    """A value as it is written on a command line."""
+    return value if isinstance(value, str) else json.dumps(value, default=str).strip('"')
+
+
+def _as_json(values: dict[str, Any]) -> Any:
+    return json.loads(json.dumps(values, default=str))
+
+
+def _refused(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"expected a number, got {value!r}")
+    return float(value)

@@ -1,0 +1,143 @@
+"""What a result depends on beside its options: files and folders they name, own code that was loaded, versions.
+
+What a run opens without being told by an option is not known here; own code names it only in its source, which is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import sysconfig
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml  # type: ignore[import-untyped]
+
+from lightning_evalkit import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+DECIDING = ("torch", "lightning", "torchmetrics")
+"""Packages whose other versions may measure other numbers."""
+INPUTS = ("data", "model", "ckpt_path")
+"""Options that name what is read; a folder in another option may be one that is written to."""
+MOVING = "changed while it was used"
+"""Instead of a digest: nobody knows which content was read."""
+
+Named = tuple[str, str]
+"""An option and a text in its value."""
+
+
+def versions() -> dict[str, str]:
+    """Of this package and of those that decide about numbers."""
+    return {"lightning_evalkit": __version__} | {name: _version(name) for name in DECIDING}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def texts_of(content: Any, key: str = "") -> Iterator[Named]:
+    """All texts in a configuration, each with its option."""
+    if isinstance(content, dict):
+        for name, part in content.items():
+            yield from texts_of(part, f"{key}.{name}" if key else str(name))
+    elif isinstance(content, (list, tuple)):
+        for part in content:
+            yield from texts_of(part, key)
+    elif isinstance(content, (str, Path)):
+        yield key, str(content)
+
+
+def texts_of_words(words: Iterable[str]) -> Iterator[Named]:
+    """All texts in options of a command line: --key=value and --key value."""
+    key = ""
+    for word in words:
+        value = word
+        if word.startswith("-"):
+            key, _, value = word.lstrip("-").partition("=")
+        yield key, value
+        yield from texts_of(_parsed(value), key)
+
+
+def _parsed(value: str) -> Any:
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError:
+        return None
+
+
+def digests(named: Iterable[Named], but: Path) -> dict[str, str]:
+    """The digest of every file and folder among the texts, except folders that results are written to."""
+    found = {}
+    for key, text in named:
+        if text not in found and _is_input(key, text, but):
+            found[text] = digest(text)
+    return found
+
+
+def _is_input(key: str, text: str, but: Path) -> bool:
+    try:
+        path = Path(text).expanduser()
+        if path.is_dir():
+            own, outer = but.resolve(), path.resolve()
+            return key.partition(".")[0] in INPUTS and not own.is_relative_to(outer) and not outer.is_relative_to(own)
+        return path.is_file()
+    except (OSError, ValueError, RuntimeError):  # no path at all
+        return False
+
+
+def digest(text: str) -> str:
+    """The digest of a file's content; of a folder, that of all names, sizes and times in it."""
+    path = Path(text).expanduser()
+    try:
+        if not path.is_dir():
+            seen = path.stat()
+            return _of_file(path, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino)
+        listed = [_listed(each, path) for each in sorted(path.rglob("*")) if each.is_file()]
+    except OSError as missing:
+        return os.strerror(missing.errno or 0)
+    return hashlib.sha256(repr(listed).encode()).hexdigest()
+
+
+def _listed(path: Path, folder: Path) -> tuple[str, int, int]:
+    seen = path.stat()
+    return str(path.relative_to(folder)), seen.st_size, seen.st_mtime_ns
+
+
+@cache
+def _of_file(path: Path, *seen: int) -> str:
+    """A file that looks as it did before is read once, however many cells depend on it."""
+    with path.open("rb") as file:
+        whole = hashlib.sha256()
+        while block := file.read(1 << 20):
+            whole.update(block)
+    return whole.hexdigest()
+
+
+def of_own_code(since: float) -> dict[str, str]:
+    """The digests of all loaded modules that are not installed; one written to since then may have been read before."""
+    files = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
+    own = sorted({file for file in files if file and _is_own(file)})
+    return {file: digest(file) if _unmoved(file, since) else MOVING for file in own}
+
+
+def _unmoved(file: str, since: float) -> bool:
+    path = Path(file)
+    return path.exists() and path.stat().st_ctime <= since
+
+
+@cache
+def _is_own(file: str) -> bool:
+    path = Path(file).resolve()
+    if not path.is_file() or {"site-packages", "dist-packages"} & {*path.parts}:
+        return False
+    others = [Path(sysconfig.get_path("stdlib")), Path(__file__).parents[1]]
+    return not any(path.is_relative_to(folder.resolve()) for folder in others)

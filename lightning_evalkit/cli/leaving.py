@@ -1,0 +1,113 @@
+"""The way out of the command line, which cannot hang.
+
+The interpreter's own way out waits for threads, then for exit handlers, then takes apart what torch and Lightning have
+built, and any of them may block. Here threads and exit handlers have some time; the rest is left to the system.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import signal
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from lightning_evalkit.cli.main import INTERRUPTED, main
+from lightning_evalkit.cli.signals import ending_on_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VARIABLE = "EVALKIT_EXIT_SECONDS"
+SECONDS = 60.0
+"""For threads and exit handlers, some of which upload results; the environment may say another number."""
+UNWRITTEN = 120
+"""The exit code of Python where its output could not be written."""
+
+
+def console() -> NoReturn:
+    """Run the command line as a program of its own, and end the process."""
+    code = 1
+    try:
+        code = _code_of(_run)
+    finally:
+        leave(code)
+
+
+def _run() -> int:
+    with ending_on_signals():
+        return main()
+
+
+def _code_of(command: Callable[[], int]) -> int:
+    """What the interpreter would make of a result, of ``SystemExit`` and of any other error."""
+    try:
+        return command()
+    except SystemExit as stopped:
+        if stopped.code is None or isinstance(stopped.code, int):
+            return stopped.code or 0
+        print(stopped.code, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:  # before a command was chosen
+        return INTERRUPTED
+    except BaseException as wrong:
+        sys.excepthook(type(wrong), wrong, wrong.__traceback__)
+        return 1
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with this code: at once after threads and exit handlers, else when their time is up."""
+    code = _flushed(code)
+    seconds = _seconds()
+    watch = threading.Timer(seconds, _give_up, (code, seconds))
+    watch.daemon = True
+    try:
+        if hasattr(signal, "SIGALRM"):  # should even the thread that watches get no turn, the system ends the process
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, 2 * seconds + 1)
+        with suppress(RuntimeError):  # no more threads to be had
+            watch.start()
+        with suppress(BaseException):  # an impatient second Ctrl-C
+            threading._shutdown()  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
+        code = _flushed(code)
+    finally:
+        os._exit(code)
+
+
+def _seconds() -> float:
+    given = os.environ.get(VARIABLE, "")
+    return float(given) if re.fullmatch(r"\d{1,6}(\.\d+)?", given) else SECONDS
+
+
+def _give_up(code: int, seconds: float) -> None:
+    others = [each.name for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+    what = f"threads ({', '.join(others)})" if others else "exit handlers"
+    try:
+        print(f"evalkit: {what} had not ended after {seconds:g} seconds ({VARIABLE}); left them.", file=sys.stderr)
+        code = _flushed(code)
+    finally:
+        os._exit(code)
+
+
+def _flushed(code: int) -> int:
+    """Write out all that was printed; where that fails, there is no success to report any more."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except (OSError, ValueError) as wrong:
+            setattr(sys, name, None)  # it is told once
+            code = code or UNWRITTEN
+            if not isinstance(wrong, BrokenPipeError):  # who has stopped reading needs no explanation
+                _complain(wrong)
+    return code
+
+
+def _complain(wrong: Exception) -> None:
+    with suppress(OSError, ValueError):
+        print(f"evalkit: the output could not be written: {wrong}", file=sys.stderr, flush=True)

@@ -1,0 +1,77 @@
+"""Runs inside other commands: the same code as ``evalkit fit``, without its words, and with its numbers."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities.model_helpers import is_overridden
+
+from lightning_evalkit.cli.training import EvalkitCLI, end_if_asked, interruptible, launched
+from lightning_evalkit.errors import UndefinedWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+QUIET = (
+    "--trainer.enable_progress_bar=false",
+    "--trainer.enable_model_summary=false",
+    "--trainer.num_sanity_val_steps=0",
+)
+
+
+class Ticking(Callback):
+    """Tells how far a training is, as a share."""
+
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        self.tell = tell
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """One epoch of all."""
+        epochs = trainer.max_epochs or 0
+        if epochs > 0:
+            self.tell((trainer.current_epoch + 1) / epochs)
+
+
+def fitted(arguments: Sequence[str], tell: Callable[[float], None]) -> tuple[EvalkitCLI, dict[str, float]]:
+    """Train, then test if there is something to test on; the run, and every number it logged last."""
+    with _quiet():
+        done = launched(["fit", *arguments, *QUIET], extra=[Ticking(tell)])
+        measured = _numbers(done.trainer)
+        if is_overridden("test_step", done.model) and is_overridden("test_dataloader", done.datamodule):
+            with interruptible():
+                done.trainer.test(done.model, datamodule=done.datamodule, verbose=False)
+                end_if_asked(done.trainer)
+            measured |= _numbers(done.trainer)
+    return done, measured
+
+
+def tested(arguments: Sequence[str]) -> tuple[EvalkitCLI, dict[str, float]]:
+    """Test a checkpoint."""
+    with _quiet():
+        done = launched(["test", *arguments, *QUIET, "--verbose=false"])
+    return done, _numbers(done.trainer)
+
+
+def _numbers(trainer: Trainer) -> dict[str, float]:
+    return {name: float(value) for name, value in trainer.callback_metrics.items()}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Lightning's remarks about every single run would bury the table."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UndefinedWarning)
+        warnings.filterwarnings("ignore", module="lightning")
+        try:
+            for logger in loggers:
+                logger.setLevel(logging.ERROR)
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

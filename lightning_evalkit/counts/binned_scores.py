@@ -1,0 +1,307 @@
+"""Counting scores by bins, apart for samples whose answer is yes and for those whose answer is no.
+
+Every task is asked as yes-or-no questions: one of a binary problem, one for each label, one class against the rest for
+each class. What a threshold would decide is then a sum over bins, for every threshold at once.
+
+Totals, for K questions and B bins: elements that are valid, ignored, all, those whose bin is in doubt (in bfloat16
+bins: that no bfloat16 holds), [batches guessed to be probabilities, logits,] updates; no × B and yes × B for each
+question, as reals where weighted, and behind those, where declared, the sums of ``probabilities``. A batch on the CPU
+names its bins, and is not as wide as they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from lightning_evalkit.counts import calibration_sums
+from lightning_evalkit.counts.bins import BFloat16Bins, Bins, bins_of
+from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.decisions import unweighable
+from lightning_evalkit.counts.histogram import histogram, weighted_histogram
+from lightning_evalkit.counts.numpy_path import BLOCK, Array, any_of, array_of, within, within_unit, without_nan
+from lightning_evalkit.counts.odds import class_log_odds, doubtful, reach
+from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
+from lightning_evalkit.errors import InputError
+from lightning_evalkit.inputs import Multiclass, Multilabel
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.inputs import Declaration
+
+
+class ScoreCounter(EagerOrDeferred):
+    """Counts the scores of a declaration; see ``Counter`` for what the methods promise."""
+
+    task: Any
+    by_rows = False
+
+    def __init__(self, task: Declaration) -> None:
+        assert task.binning is not None  # declared with curves
+        self.task, self.kind = task, task.binning.kind
+        self.is_multiclass, self.labels = isinstance(task, Multiclass), isinstance(task, Multilabel)
+        self.num_curves = (
+            task.classes if isinstance(task, Multiclass) else task.num_labels if isinstance(task, Multilabel) else 1
+        )
+        self.judged = 1 if self.is_multiclass else self.num_curves
+        self.guesses = task.inputs == "auto"
+        # Guessed scores are kept as probabilities; the classes of logits are asked for their log-odds.
+        self.score_kind = "logits" if task.inputs == "logits" else "probabilities"
+        self.bins: Bins = bins_of(task.binning, self.score_kind)
+        self.computed = self.is_multiclass and self.score_kind == "logits"
+        self.cells = 2 * self.num_curves * self.bins.number
+        self.begin = 4 + 2 * self.guesses + 1
+        self.width = self.begin + (0 if task.weighted else self.cells)
+        self.sums = calibration_sums.width(self.judged, task.binning.calibration_bins) if task.binning.sums else 0
+        self.real_width = (self.cells if task.weighted else 0) + self.sums
+        self.plain = not task.weighted
+
+    # ---- at once
+
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
+        """The totals of one batch, of which the scores are real numbers."""
+        if not preds.is_floating_point():
+            raise InputError(f"expected preds to be floating-point scores, got {preds.dtype}: labels have no order.")
+        return super().count(preds, target, sample_weight)
+
+    def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
+        probable = self.task.inputs != "logits" and self._probable(array_of(preds), target)
+        rows = max(BLOCK // self.num_curves, 1)
+        blocks = [(preds, target)] if len(preds) <= rows else zip(preds.split(rows), target.split(rows), strict=True)
+        ledger, reals = np.zeros(self.begin, dtype=np.int64), np.zeros(self.sums)
+        places = [self._block(scores, truth, probable, ledger, reals) for scores, truth in blocks]
+        counted = [block for block in places if block is not None]
+        if len(counted) < len(places):
+            raise InputError(self.task.complaint(preds, target, None))
+        if self.guesses and preds.numel():
+            ledger[-3 if probable else -2] = 1
+        ledger[-1] = 1
+        numbers = torch.from_numpy(counted[0] if len(counted) == 1 else np.concatenate(counted))
+        return Totals(torch.from_numpy(ledger), torch.from_numpy(reals) if self.sums else None, numbers)
+
+    def _probable(self, scores: Array, target: Tensor) -> bool:
+        """Whether all scores that are not ignored are in [0, 1]."""
+        if within_unit(scores) or not self.task.ignored:
+            return within_unit(scores)
+        used = ~any_of(array_of(target), self.task.marks(target.dtype))
+        return within_unit((np.moveaxis(scores, 1, -1) if self.is_multiclass else scores)[used])
+
+    def _block(self, preds: Tensor, target: Tensor, probable: bool, ledger: Array, reals: Array) -> Array | None:
+        """The places of one block, its sums added; None if a value is not what was declared."""
+        scores, truth = array_of(preds), array_of(target)
+        if self.is_multiclass:
+            scores, truth = np.moveaxis(scores, 1, -1).reshape(-1, self.num_curves), truth.ravel()
+        elements = scores.size
+        if self.task.ignored:
+            used = ~any_of(truth, self.task.marks(target.dtype))
+            scores, truth = scores[used], truth[used]
+            if self.labels:
+                return self._count(scores, truth, probable, np.nonzero(used)[1], elements, ledger, reals)
+        questions = np.arange(self.num_curves) if scores.ndim > 1 else 0
+        return self._count(scores, truth, probable, questions, elements, ledger, reals)
+
+    def _count(
+        self,
+        scores: Array,
+        truth: Array,
+        probable: bool,
+        questions: Any,
+        elements: int,
+        ledger: Array,
+        reals: Array,
+    ) -> Array | None:
+        check = without_nan if self.score_kind == "logits" or (self.guesses and not probable) else within_unit
+        if not check(scores) or not _whole(truth) or not within(truth, self.num_curves if self.is_multiclass else 2):
+            return None
+        if self.is_multiclass and check is without_nan and np.isinf(scores.max(1, initial=-np.inf)).any():
+            return None  # a softmax is no number where the largest logit is infinite
+        given = torch.from_numpy(np.ascontiguousarray(scores))
+        values = self._as_binned(given, probable).numpy()
+        if self.sums:
+            judged = self._judged(given, torch.from_numpy(truth.astype(np.int64)), probable)
+            asked = np.broadcast_to(questions, truth.shape) if self.judged > 1 else None
+            reals += calibration_sums.summed_at_once(judged, asked, self.judged, self.task.binning.calibration_bins)
+        if self.is_multiclass:
+            truth = truth[:, None] == questions
+        ledger[:3] += scores.size, elements - scores.size, elements
+        if self.kind == "bfloat16":
+            single = values.astype(np.float32)
+            ledger[3] += np.count_nonzero((single.view(np.int32) & 0xFFFF != 0) | (single != values))
+        elif self.computed:
+            ledger[3] += doubtful(self.bins, values)
+        rows = (questions * 2 + truth.astype(np.int32)) * self.bins.number + self.begin
+        places: Array = (self.bins.at_once(values) + rows).ravel()
+        return places
+
+    def _as_binned(self, scores: Tensor, probable: Any) -> Tensor:
+        """Scores of the kind that the bins are for: log-odds of classes, probabilities of guessed logits."""
+        if self.computed:
+            return class_log_odds(scores)
+        if not self.guesses or probable is True:
+            return scores
+        real = scores.to(real_dtype(scores.device))
+        squashed = real.softmax(1) if self.is_multiclass else real.sigmoid()
+        return squashed if probable is False else torch.where(probable, real, squashed)
+
+    def _judged(self, scores: Tensor, truth: Tensor, probable: Any) -> calibration_sums.Judged:
+        """What is summed over probabilities; what was guessed is judged as a probability."""
+        if not self.is_multiclass:
+            return calibration_sums.judged_answers(self._as_binned(scores, probable), truth, self.score_kind)
+        values = scores if self.score_kind == "logits" else self._as_binned(scores, probable)
+        return calibration_sums.judged_classes(values, truth, self.score_kind)
+
+    # ---- deferred
+
+    def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
+        preds, truth, ignored, whole = self._arranged(preds, target)
+        there, weight = self._weights(truth, weight)
+        used, probable = self._used(preds, truth, ignored, whole, there, weight)
+        questions, answers = torch.arange(self.num_curves, device=preds.device), self._answers(preds, truth)
+        values = self._as_binned(preds, probable)
+        codes = self.bins.deferred(values) + (questions * 2 + answers) * self.bins.number
+        codes = torch.where(used, codes, self.cells)
+        sums = (used, (ignored & there).expand_as(used), there.expand_as(used), self._uncertain(values, used))
+        ledger = torch.stack([each.sum() for each in sums])
+        if self.guesses:
+            ledger = torch.cat((ledger, self._guess(probable, preds, weight)))
+        ledger = torch.constant_pad_nd(ledger, (0, 1), 1)
+        reals = []
+        if weight is None:
+            ledger = torch.cat((ledger, histogram(codes, self.cells + 1).narrow(0, 0, self.cells)))
+        else:
+            spread = torch.where(used, weight.expand(codes.shape), 0.0)
+            reals.append(weighted_histogram(codes, spread, self.cells + 1).narrow(0, 0, self.cells))
+        if self.sums:
+            reals.append(self._judged_deferred(preds, truth, questions, probable, weight, used))
+        return Totals(ledger, torch.cat(reals) if reals else None)
+
+    def _judged_deferred(
+        self, preds: Tensor, truth: Tensor, questions: Tensor, probable: Any, weight: Tensor | None, used: Tensor
+    ) -> Tensor:
+        """What is not used is judged as if it were the first class, and weighs nothing."""
+        if self.is_multiclass:
+            truth, used = truth.squeeze(-1).clamp(0, self.num_curves - 1), used.select(-1, 0)
+            weight = None if weight is None else weight.squeeze(-1)
+            asked, judged = torch.zeros_like(truth), self._judged(preds, truth, probable)
+        else:
+            asked, judged = questions.expand(preds.shape), self._judged(preds, truth == 1, probable)
+        return calibration_sums.summed(judged, asked, self.judged, self.task.binning.calibration_bins, weight, used)
+
+    def _arranged(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Scores (M, K), truth (M, 1) or (M, K), which targets are ignored, and which are whole numbers."""
+        if self.is_multiclass:
+            preds, target = preds.movedim(1, -1).flatten(0, -2), target.flatten()
+        elif not self.labels:
+            preds = preds.unsqueeze(1)
+        target = target.unsqueeze(-1) if target.ndim < preds.ndim else target
+        truth = target.long()
+        return preds, truth, self.task.left_out(target), truth == target
+
+    def _weights(self, truth: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Which targets are there, as what weighs nothing is not, whatever its values; and the weights as reals."""
+        if weight is None:
+            return torch.ones_like(truth, dtype=torch.bool), None
+        weight = weight.to(real_dtype(weight.device)).reshape(truth.shape)
+        return weight != 0, weight
+
+    def _used(
+        self, preds: Tensor, truth: Tensor, ignored: Tensor, whole: Tensor, there: Tensor, weight: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Which elements are what was declared and not ignored, and the guess."""
+        unseen = ignored if weight is None else ignored | there.logical_not()
+        good, probable = self._good(preds, unseen)
+        good = good & whole & (truth >= 0) & (truth < (self.num_curves if self.is_multiclass else 2))
+        if weight is not None:
+            good = good & unweighable(weight).logical_not()
+        return good & unseen.logical_not(), probable
+
+    def _answers(self, preds: Tensor, truth: Tensor) -> Tensor:
+        """Yes or no to each question, as numbers."""
+        if not self.is_multiclass:
+            return truth
+        return (truth == torch.arange(self.num_curves, device=preds.device)).long()
+
+    def _good(self, preds: Tensor, ignored: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Which scores are what was declared (all of a sample, for classes), and the guess, if any."""
+        probable = ((preds.clamp(0, 1) == preds) | ignored).all() if self.guesses else None
+        good = preds.clamp(0, 1) == preds if self.task.inputs == "probabilities" else preds == preds
+        if self.is_multiclass and self.task.inputs != "probabilities":
+            good = good & (preds.amax(-1, keepdim=True).abs() != torch.inf)  # of which a softmax is no number
+        return good.all(-1, keepdim=True).expand_as(good) if self.is_multiclass else good, probable
+
+    def _guess(self, probable: Tensor | None, preds: Tensor, weight: Tensor | None) -> Tensor:
+        assert probable is not None  # guessed
+        if not preds.numel():
+            return torch.zeros(2, dtype=torch.int64, device=preds.device)
+        guessed = torch.stack((probable, probable.logical_not()))
+        return (guessed if weight is None else guessed & weight.any()).long()
+
+    def _uncertain(self, values: Tensor, used: Tensor) -> Tensor:
+        """Which scores are in doubt, or no bfloat16 numbers, where that matters."""
+        if self.kind == "bfloat16" and values.dtype != torch.bfloat16:
+            single = values.float()
+            return (((single.view(torch.int32) & 0xFFFF) != 0) | (single != values)) & used
+        if not self.computed:
+            return torch.zeros_like(used)
+        if is_deferred(values):
+            return used  # to look closer would cost as much as the bins
+        return torch.tensor([doubtful(self.bins, values[used].view(-1, self.num_curves).numpy())])
+
+    # ---- reading
+
+    def scores(self, totals: Totals) -> ScoreCounts:
+        """The histograms."""
+        weighed = totals.reals if self.task.weighted else None
+        kept = totals.integers.narrow(0, self.begin, self.cells) if weighed is None else weighed
+        if real_dtype(kept.device) != torch.float64:
+            kept = kept.cpu()  # rates and areas need it
+        no, yes = kept.narrow(0, 0, self.cells).view(self.num_curves, 2, self.bins.number).unbind(1)
+        bins = self.bins
+        valid, _, _, uncertain, *_, updates = self._ledger(totals)
+        if self.kind == "bfloat16" and uncertain:
+            bins = BFloat16Bins(self.score_kind, others=True)
+        alone, lowest, below = (part.to(yes.device) for part in (bins.alone(), bins.lowest(), bins.below()))
+        first, cut = (part.to(yes.device) for part in bins.ends())
+        edges = Edges(first, cut, self.score_kind == "logits")
+        unit = torch.finfo(real_dtype(totals.integers.device)).eps / 2
+        apart = {"fine": reach(self.num_curves, bins.number, unit), "cuts": 1}.get(self.kind, 0) if uncertain else 0
+        error = 0.0 if weighed is None else (valid + updates) * unit
+        return ScoreCounts(yes, no, alone, lowest, below, edges, self.kind == "cuts", apart, error)
+
+    def tables(self, totals: Totals) -> list[ScoreCounts]:
+        """All questions in one table."""
+        return [self.scores(totals)]
+
+    def calibration(self, totals: Totals) -> calibration_sums.Calibration:
+        """The sums over probabilities."""
+        assert totals.reals is not None  # declared
+        row = totals.reals.narrow(0, self.real_width - self.sums, self.sums)
+        return calibration_sums.unpack(row, self.judged, self.task.binning.calibration_bins)
+
+    def _ledger(self, totals: Totals) -> list[int]:
+        numbers: list[int] = totals.integers.narrow(0, 0, self.begin).tolist()
+        return numbers
+
+    def ledger(self, totals: Totals) -> Ledger:
+        """The bookkeeping, in samples."""
+        valid, ignored, elements, _, *guesses, updates = self._ledger(totals)
+        per_sample = self.num_curves if self.is_multiclass else 1
+        return Ledger(
+            updates=updates,
+            ignored=ignored // per_sample,
+            invalid=(elements - ignored - valid) // per_sample,
+            guessed_logits=guesses[1] if guesses else 0,
+            guessed_probabilities=guesses[0] if guesses else 0,
+        )
+
+    def counts(self, totals: Totals) -> Any:
+        """Refused: there is no threshold to count at."""
+        raise InputError("a curve has no counts without a threshold: ask for them at one.")
+
+
+def _whole(truth: Array) -> bool:
+    return truth.dtype.kind in "biu" or bool(((truth == 0) | (truth == 1)).all())

@@ -1,0 +1,64 @@
+"""Where bins begin, to the last bit of double precision: a threshold that is put there decides as the bins do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from lightning_evalkit.counts.numpy_path import Array
+
+    ToBins = Callable[[Array], Array]
+
+
+def edges_of(lowest: Tensor, binning: ToBins, least: float) -> tuple[Tensor, Tensor]:
+    """The first score of every bin and the last before it, for bins in the order of scores.
+
+    ``lowest`` are the smallest single-precision scores that are not in a lower bin, ``least`` is the smallest score of
+    all: of a bin that it is in nothing lies lower, and the last score before it is NaN.
+    """
+    wanted, high = np.arange(len(lowest)), np.nan_to_num(lowest.numpy(), nan=np.inf, posinf=np.inf, neginf=-np.inf)
+    with np.errstate(over="ignore"):  # the number after the largest, and what single precision cannot hold
+        low = np.maximum(np.nextafter(high, np.float32(-np.inf)).astype(np.float64), least)
+        high = high.astype(np.float64)
+        begun = binning(low.copy()) < wanted
+        cut = np.where(begun, _last_below(low, high, wanted, begun, binning), np.nan)
+        first = np.where((binning(high.copy()) == wanted) | ~begun, high, np.nextafter(cut, np.inf))
+    return torch.from_numpy(first), torch.from_numpy(cut)
+
+
+def _last_below(low: Array, high: Array, wanted: Array, begun: Array, binning: ToBins) -> Array:
+    """By halving the numbers between one that is in a lower bin and one that is not."""
+    below, above = ordered(low), ordered(high)
+    active = np.nonzero(begun)[0]
+    while active.size:
+        middle = below[active] + ((above[active] - below[active]) >> 1)
+        lower = binning(from_order(middle)) < wanted[active]
+        below[active] = np.where(lower, middle, below[active])
+        above[active] = np.where(lower, above[active], middle)
+        active = active[above[active] - below[active] > 1]
+    return from_order(below)
+
+
+def ordered(values: Array) -> Array:
+    """Whole numbers in the order of these of single or double precision: the bits, of negative ones turned round."""
+    kind = np.dtype(f"i{values.itemsize}")
+    bits: Array = (values + values.dtype.type(0)).view(kind)  # adding 0 makes one zero of two
+    return _turned(bits)
+
+
+def from_order(places: Array) -> Array:
+    """The numbers at these places of their order, in a precision as wide as the places are."""
+    numbers: Array = _turned(places).view(np.dtype(f"f{places.itemsize}"))
+    return numbers
+
+
+def _turned(bits: Array) -> Array:
+    turned: Array = bits ^ (bits >> (8 * bits.itemsize - 1) & np.iinfo(bits.dtype).max)
+    return turned

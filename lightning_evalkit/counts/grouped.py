@@ -1,0 +1,196 @@
+"""What a batch adds to the counts of groups: events, each an amount at a column in the row of a group.
+
+Rows are as narrow as what a task tells apart, and an element of a batch adds to very few columns. The sums are read as
+if every group were one sample, by the counter of the task.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from lightning_evalkit.counts.binary import BinaryCounter
+from lightning_evalkit.counts.counts import Counts, real_dtype
+from lightning_evalkit.counts.decisions import checked, decided, unweighable
+from lightning_evalkit.counts.multiclass import MulticlassCounter
+from lightning_evalkit.counts.multilabel import MultilabelCounter
+from lightning_evalkit.counts.numpy_path import Array, any_of, array_of, ones_among, within
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.counts.counter import Totals
+    from lightning_evalkit.inputs import Declaration
+
+
+class Batch(NamedTuple):
+    """Tensors as the task arranges them, with the group of every element.
+
+    ``wrong`` are those that may not count, ``there`` those that weigh something, if there are weights.
+    """
+
+    preds: Tensor
+    target: Tensor
+    weight: Tensor | None
+    group: Tensor
+    wrong: Tensor
+    there: Tensor | None
+
+
+class Event(NamedTuple):
+    """Amounts, or whether there is one, at columns of the rows of groups."""
+
+    group: Tensor
+    column: Any
+    amount: Tensor
+
+
+class Events(NamedTuple):
+    """What a batch adds up to; of what is there, elements neither used nor ignored are not what was declared."""
+
+    used: Tensor
+    ignored: Tensor
+    integers: list[Event]
+    reals: list[Event]
+
+
+class BinaryEvents(BinaryCounter):
+    """Four columns for each threshold: not above it and positive, negative; above it and positive, negative."""
+
+    def __init__(self, counter: BinaryCounter) -> None:
+        super().__init__(counter.task)
+        self.columns = 4 * len(self.task.thresholds)
+        self.real_width = self.columns if self.task.weighted else 0
+
+    def places(self, preds: Tensor, target: Tensor, group: Tensor, groups: int) -> tuple[list[Array], int] | None:
+        """On the CPU, where in the rows something is one more, and how many are ignored; None for a bad value."""
+        scores, truth, row = array_of(preds), array_of(target), array_of(group)
+        elements = truth.size
+        if self.ignores:
+            used = ~any_of(truth, self.task.marks(target.dtype))
+            scores, truth, row = scores[used], truth[used], row[used]
+        positive, above = ones_among(truth), self._above(scores, self.task.score_kind(preds), preds.dtype)
+        if positive is None or above is None or not within(row, groups):
+            return None
+        first = row * self.columns + ~positive
+        return [first + (4 * place + 2 * mask) for place, mask in enumerate(above)], elements - truth.size
+
+    def events(self, batch: Batch) -> Events:
+        """For each element one of its four cells at every threshold."""
+        above, bad, _ = decided(self.task, batch.preds)
+        ignored, positive, negative = _classes(self.task, batch, bad)
+        used = positive | negative
+        cells = [Event(batch.group, _cell(mask, negative) + 4 * place, used) for place, mask in enumerate(above)]
+        return Events(used, ignored, cells, _weighed(cells, batch.weight))
+
+    def counts(self, totals: Totals) -> Counts:
+        """The counts, of shape (G, T)."""
+        return _read_cells(totals.integers if totals.reals is None else totals.reals)
+
+    def sizes(self, integers: Tensor) -> Tensor:
+        """The elements of each group."""
+        return integers.narrow(-1, 0, 4).sum(-1)
+
+
+class MulticlassEvents(MulticlassCounter):
+    """The columns of the task: every class right, missed and wrongly predicted, or the matrix; and hits."""
+
+    def __init__(self, counter: MulticlassCounter) -> None:
+        super().__init__(counter.task)
+        self.columns, self.plain = self.kept, False
+
+    def events(self, batch: Batch) -> Events:
+        """For each element its cell of the matrix, or right, missed and wrongly predicted; and whether it is a hit."""
+        ahead = self._ahead(batch.preds, batch.target)
+        label, good = self._decided(batch.preds, batch.target, ahead)
+        truth, ignored = batch.target.long(), self.task.left_out(batch.target)
+        used = good & (truth.clamp(0, self.classes - 1) == truth) & (batch.wrong | ignored).logical_not()
+        parts, unused = self._codes(truth, label.long(), used), self.cells if self.matrix_kept else self.classes
+        pairs = [(code + part * self.classes, code != unused) for part, code in enumerate(parts.unbind())]
+        cells = [Event(batch.group, column * there, there) for column, there in pairs]
+        for place, k in enumerate(self.task.hits):
+            cells.append(Event(batch.group, self.cells + place, (ahead < k) & used))
+        return Events(used, ignored, cells, _weighed(cells, batch.weight))
+
+    def _weighs_few(self) -> bool:
+        return False  # a matrix for each of many groups would be large
+
+
+class MultilabelEvents(MultilabelCounter):
+    """Four columns for each label as in a binary problem, and the samples, whose number no label tells."""
+
+    def __init__(self, counter: MultilabelCounter) -> None:
+        super().__init__(counter.task, counter.row_values)
+        self.columns, self.plain = self.marginals + 1, False
+
+    def events(self, batch: Batch) -> Events:
+        """For each label of a sample one of its four cells, and one for the sample."""
+        above, bad, _ = self._decided(batch.preds, batch.weight)
+        ignored, positive, negative = _classes(self.task, batch, bad)
+        used = positive | negative
+        first = 4 * torch.arange(self.task.num_labels, device=used.device)
+        cells = [Event(batch.group, _cell(above, negative) + first, used)]
+        sample = Event(batch.group.select(-1, 0), self.marginals, used.any(-1))
+        rows = self._row_events(batch, above, positive, negative) if self.task.sample_sums else []
+        return Events(used, ignored, [*cells, sample], _weighed(cells, batch.weight) + rows)
+
+    def _row_events(self, batch: Batch, above: Tensor, positive: Tensor, negative: Tensor) -> list[Event]:
+        """What is summed over samples, of each sample by itself."""
+        masks, kind = (above & positive, above & negative, positive, negative), real_dtype(above.device)
+        tp, fp, positives, negatives = (mask.sum(-1, keepdim=True).to(kind) for mask in masks)
+        weight = torch.ones_like(tp) if batch.weight is None else batch.weight.narrow(-1, 0, 1)
+        weight = weight.masked_fill(batch.wrong.narrow(-1, 0, 1), 0.0)
+        values = self._row_sums(tp, fp, positives, negatives, weight)
+        columns = torch.arange(self.real_width - values.shape[-1], self.real_width, device=values.device)
+        return [Event(batch.group.narrow(-1, 0, 1), columns, values)]
+
+    def counts(self, totals: Totals) -> Counts:
+        """The counts, of shape (G, L)."""
+        kept = totals.reals if self.task.weighted and totals.reals is not None else totals.integers
+        return _read_cells(kept.narrow(-1, 0, self.marginals))
+
+    def sizes(self, integers: Tensor) -> Tensor:
+        """The samples of each group that have a label to look at."""
+        return integers.select(-1, self.marginals)
+
+
+EVENTS: dict[type, Any] = {
+    BinaryCounter: BinaryEvents,
+    MulticlassCounter: MulticlassEvents,
+    MultilabelCounter: MultilabelEvents,
+}
+"""What the groups of a task are counted by, for the counter of the task."""
+
+
+def batch_of(preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor, groups: int) -> Batch:
+    """A batch whose groups are all in range; elements where they were not, or with no proper weight, are wrong."""
+    inside, there = group.clamp(0, groups - 1), None
+    wrong = inside != group
+    if weight is not None:
+        weight = weight.to(real_dtype(weight.device))
+        there = weight != 0
+        wrong = wrong | unweighable(weight) | there.logical_not()
+    return Batch(preds, target, weight, inside, wrong, there)
+
+
+def _classes(task: Declaration, batch: Batch, bad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Which elements are ignored, positive and negative; what is not as declared is none of these."""
+    ignored = task.left_out(batch.target)
+    truth = checked(batch.target, bad | batch.wrong | ignored)
+    return ignored, truth == 1, truth == 0
+
+
+def _cell(above: Tensor, negative: Tensor) -> Tensor:
+    return 2 * above + negative
+
+
+def _read_cells(kept: Tensor) -> Counts:
+    fn, tn, tp, fp = kept.unflatten(-1, (-1, 4)).unbind(-1)
+    return Counts(tp=tp, fp=fp, fn=fn, tn=tn)
+
+
+def _weighed(cells: list[Event], weight: Tensor | None) -> list[Event]:
+    if weight is None:
+        return []
+    return [event._replace(amount=torch.where(event.amount, weight, 0.0)) for event in cells]

@@ -1,0 +1,64 @@
+"""Every task asked as yes-or-no questions, and what is counted of their scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from lightning_evalkit.inputs import Multiclass, Multilabel
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.inputs import Declaration
+
+
+class Edges(NamedTuple):
+    """The lower ends of bins, in double precision and as the scores come: logits stay logits.
+
+    ``first`` is the smallest single-precision score of a bin (or the smallest, if it has none of that precision), and
+    ``cut`` the largest score that is in a lower bin, so that a bin and all above it are what lies above its cut. It is
+    NaN where nothing lies lower, as nothing is lower than a probability of 0.
+    """
+
+    first: Tensor
+    cut: Tensor
+    logits: bool
+
+    def only(self, places: Tensor) -> Edges:
+        """Those of some bins, on the CPU."""
+        return Edges(self.first[places].cpu(), self.cut[places].cpu(), self.logits)
+
+
+@dataclass(frozen=True)
+class ScoreCounts:
+    """How many samples, or how much weight, have a score in each bin, from the lowest to the highest.
+
+    ``yes`` and ``no`` are of shape (questions, bins). A bin that is ``alone`` holds one value, so scores in it are
+    equal; of others only the bin is known. ``lowest`` is the smallest score of each bin, ``below`` the one before it,
+    both as probabilities; ``edges`` are where a threshold has to be to begin with a bin.
+    """
+
+    yes: Tensor
+    no: Tensor
+    alone: Tensor
+    lowest: Tensor
+    below: Tensor
+    edges: Edges
+    given: bool = False
+    """Whether the bins lie between thresholds that a user gave."""
+    reach: int = 0
+    """Up to how many bins apart two samples may be in the other order, as their scores were computed with rounding."""
+    error: float = 0.0
+    """By what share of itself a sum of weights may be off."""
+
+    def only(self, place: int) -> ScoreCounts:
+        """One question."""
+        return replace(self, yes=self.yes[place : place + 1], no=self.no[place : place + 1])
+
+
+def num_curves_of(task: Declaration) -> int:
+    """How many yes-or-no questions a task asks about each sample."""
+    if isinstance(task, Multiclass):
+        return task.classes
+    return task.num_labels if isinstance(task, Multilabel) else 1

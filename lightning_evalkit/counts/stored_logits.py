@@ -1,0 +1,58 @@
+"""Storage logits and targets as they are, for what has to look at all of them: memory grows with the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lightning_evalkit.counts.counter import Ledger, Totals
+from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.errors import InputError
+from lightning_evalkit.inputs import Multiclass
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.inputs import Declaration
+
+
+class StoredLogits:
+    """Rows of targets, and as reals of logits and their weights, of a declaration; see ``Counter`` for the methods.
+
+    Classes and labels are the second dimension of what comes, and the last of what is kept: a row for every element.
+    """
+
+    by_rows = True
+
+    def __init__(self, task: Declaration) -> None:
+        self.task: Any = task
+        self.is_multiclass = isinstance(task, Multiclass)
+        self.classes = task.classes if isinstance(task, Multiclass) else getattr(task, "num_labels", 1)
+        self.width = 1 if self.is_multiclass else self.classes
+        self.real_width = self.classes + self.width * task.weighted
+
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
+        """The rows of a batch."""
+        preds, target, weight = self.task.arranged(preds, target, sample_weight)
+        logits = preds.movedim(1, -1) if self.is_multiclass else preds  # labels come last already
+        reals = [(logits, self.classes)] + ([] if weight is None else [(weight, self.width)])
+        kind = real_dtype(preds.device)
+        rows = torch.cat([part.to(kind).reshape(-1, width) for part, width in reals], 1)
+        return Totals(target.long().reshape(-1, self.width), rows)
+
+    def rows(self, totals: Totals) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Logits, targets and, where declared, weights, in the shapes of the task: (M, C) and (M,), (M, L), or (M,)."""
+        assert totals.reals is not None  # always kept
+        logits, weights = totals.reals.split([self.classes, self.real_width - self.classes], 1)
+        parts = (logits, totals.integers, weights)
+        logits, target, weights = (part.squeeze(1) if part.shape[1] == 1 else part for part in parts)
+        return logits, target, weights if self.task.weighted else None
+
+    def counts(self, totals: Totals) -> Any:
+        """Refused: nothing is counted."""
+        raise InputError("logits are kept, not counted: an evaluation has counts.")
+
+    def ledger(self, totals: Totals) -> Ledger:
+        """Only updates happen."""
+        return Ledger(int(len(totals.integers) > 0), ignored=0, invalid=0, guessed_logits=0, guessed_probabilities=0)

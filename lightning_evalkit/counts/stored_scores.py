@@ -1,0 +1,113 @@
+"""Storage every score, for those who want curves without bins: memory grows with the data, and ranks are gathered.
+
+Rows: for each question the answer (0 no, 1 yes, 2 ignored, 3 invalid, 4 of no weight); as reals the scores,
+and weights where declared
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torchmetrics.utilities import rank_zero_warn
+
+from lightning_evalkit.counts.binned_scores import ScoreCounter
+from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
+from lightning_evalkit.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.inputs import Declaration
+
+LARGE = 10_000_000
+"""Scores, of 16 bytes each, from which on a word about memory is due."""
+IGNORED, INVALID, WEIGHTLESS = 2, 3, 4
+
+
+class StoredScores(ScoreCounter):
+    """Keeps the scores of a declaration row by row; see ``Counter`` for what the methods promise."""
+
+    by_rows = True
+
+    def __init__(self, task: Declaration) -> None:
+        super().__init__(task)
+        self.width = self.num_curves
+        self.real_width = self.num_curves * (2 if task.weighted else 1)
+        self.plain, self.seen = False, 0
+
+    def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
+        preds, truth, ignored, whole = self._arranged(preds, target)
+        there, weight = self._weights(truth, weight)
+        used, probable = self._used(preds, truth, ignored, whole, there, weight)
+        unused = torch.where(there, torch.where(ignored, IGNORED, INVALID), WEIGHTLESS)
+        answers = torch.where(used, self._answers(preds, truth), unused).expand(preds.shape)
+        kind = real_dtype(preds.device)
+        reals = [self._as_binned(preds, probable).to(kind)]
+        if weight is not None:
+            reals.append(weight.to(kind).expand(preds.shape))
+        self._notice(preds)
+        return Totals(answers.contiguous(), torch.cat(reals, -1))
+
+    def _notice(self, preds: Tensor) -> None:
+        if torch.compiler.is_compiling() or (is_deferred(preds) and not preds.is_cuda):
+            return
+        before, self.seen = self.seen, self.seen + preds.numel()
+        if before < LARGE <= self.seen:
+            rank_zero_warn(
+                f"{self.seen:,} scores are kept, because thresholds=None asks for exact curves: memory grows with the "
+                "data. thresholds='fine' keeps a histogram of fixed size, with a certain bound of its error.",
+                UserWarning,
+            )
+
+    def tables(self, totals: Totals) -> list[ScoreCounts]:
+        """One table for each question, with a bin for every score that occurs."""
+        assert totals.reals is not None  # always kept
+        answers, reals = totals.integers, totals.reals
+        if reals.dtype != torch.float64:
+            answers, reals = answers.cpu(), reals.cpu().double()  # rates and areas need it
+        scores = reals.narrow(-1, 0, self.num_curves)
+        weights = reals.narrow(-1, self.num_curves, self.num_curves) if self.task.weighted else None
+        columns = range(self.num_curves)
+        return [self._table(answers[:, k], scores[:, k], None if weights is None else weights[:, k]) for k in columns]
+
+    def _table(self, answers: Tensor, scores: Tensor, weights: Tensor | None) -> ScoreCounts:
+        used = answers < IGNORED
+        values, places = scores[used].unique(return_inverse=True)
+        ones = torch.ones_like(places) if weights is None else weights[used]
+        parts = [
+            torch.zeros(len(values), dtype=ones.dtype, device=ones.device).index_add_(
+                0, places, torch.where(answers[used] == kind, ones, 0)
+            )
+            for kind in (1, 0)
+        ]
+        alone = torch.ones(len(values), dtype=torch.bool, device=values.device)
+        before = torch.nextafter(values.float(), torch.tensor(-torch.inf, device=values.device)).double()
+        lowest, below = (
+            each.sigmoid() if self.score_kind == "logits" else each.clamp(min=0) for each in (values, before)
+        )
+        edges = Edges(values, self._cuts(values), self.score_kind == "logits")
+        error = 0.0 if weights is None else len(places) * torch.finfo(weights.dtype).eps / 2
+        return ScoreCounts(parts[0].unsqueeze(0), parts[1].unsqueeze(0), alone, lowest, below, edges, error=error)
+
+    def _cuts(self, values: Tensor) -> Tensor:
+        """The number before each score, if there is one."""
+        least = -torch.inf if self.score_kind == "logits" else 0.0
+        before = torch.nextafter(values, torch.full_like(values, -torch.inf))
+        return torch.where(values > least, before, torch.nan)
+
+    def scores(self, totals: Totals) -> ScoreCounts:
+        """Of one question."""
+        tables = self.tables(totals)
+        if len(tables) > 1:
+            raise InputError("exact scores of several questions are several tables.")
+        return tables[0]
+
+    def ledger(self, totals: Totals) -> Ledger:
+        """Every row that was kept is there; how many batches they came in is not."""
+        answers: Any = totals.integers
+        per_sample = self.num_curves if self.is_multiclass else 1
+        ignored, invalid = (int((answers == kind).sum()) // per_sample for kind in (IGNORED, INVALID))
+        return Ledger(int(answers.numel() > 0), ignored, invalid, guessed_logits=0, guessed_probabilities=0)

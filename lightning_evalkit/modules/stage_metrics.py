@@ -1,0 +1,101 @@
+"""What a module counts of one stage and dataloader, and how that travels in a checkpoint within an epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch.nn import Module, ModuleDict
+
+from lightning_evalkit.errors import InputError
+from lightning_evalkit.metrics import MeanLoss, WorstLossShare
+from lightning_evalkit.state import checkpoint
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Totals
+    from lightning_evalkit.evaluation.base import Evaluation
+    from lightning_evalkit.modules.losses import Losses
+    from lightning_evalkit.state import Tally
+
+IN_WORK = "in_work"
+
+
+class StageMetrics(Module):
+    """What is counted of one stage and dataloader."""
+
+    def __init__(self, evaluation: Evaluation, worst: float | None) -> None:
+        super().__init__()
+        self.evaluation, self.worst = evaluation, worst
+        self.losses: Any = ModuleDict({"loss": MeanLoss()})
+        if worst is not None:
+            self.losses["loss_of_worst"] = WorstLossShare(worst)
+        self._loaded: dict[str, int] = {}  # batches that each tally has of a checkpoint
+        self._again: list[tuple[Tally, Totals | None]] = []
+
+    def another(self) -> StageMetrics:
+        """The same for another dataloader, with nothing counted."""
+        return StageMetrics(self.evaluation.clone(), self.worst)
+
+    def reset(self, postfix: str) -> None:
+        """Start an epoch, reported under names that end so."""
+        for tally in self._tallies().values():
+            tally.reset()
+        self.evaluation.postfix = postfix
+        self._loaded, self._again = {}, []
+
+    def add(self, losses: Losses) -> None:
+        """Add the losses of a batch."""
+        for metric in self.losses.values():
+            metric.update(losses.values.detach(), losses.weights)
+
+    def values(self) -> dict[str, Tensor]:
+        """Every number over all ranks."""
+        prefix, postfix = self.evaluation.prefix, self.evaluation.postfix or ""
+        losses = {f"{prefix}{name}{postfix}": metric.compute() for name, metric in self.losses.items()}
+        return {**losses, **self.evaluation.compute()}
+
+    # ---- checkpoints: one file for all ranks, so it holds their sum, with which the first rank goes on
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it goes on from a checkpoint."""
+        return bool(self._loaded)
+
+    def saved(self, done: int | None) -> dict[str, Any]:
+        """What was counted over all ranks, which all of them have to ask for; most bins of a histogram are empty.
+
+        ``done`` is the number of batches before one that is being worked on, which some may have counted already.
+        """
+        entries: dict[str, Any] = {IN_WORK: [] if done is None else self._beyond(done)}
+        for name, tally in self._tallies().items():
+            with tally.sync_context():
+                saved = checkpoint.saved(tally.totals, tally.counter.task)
+            entries |= {f"{name}.{key}": tensor.cpu().to_sparse() for key, tensor in saved.items()}
+        return entries
+
+    def _beyond(self, done: int) -> list[str]:
+        tallies = self._tallies().items()
+        return [name for name, tally in tallies if tally.update_count > self._loaded.get(name, 0) + done]
+
+    def load(self, entries: dict[str, Any], first: bool, again: bool) -> None:
+        """Go on from there; what has counted a batch that will be given ``again`` is put back after that."""
+        if not entries:
+            raise InputError("it was saved without.")
+        dense = {key: entry.to_dense() for key, entry in entries.items() if key != IN_WORK}
+        for name, tally in self._tallies().items():
+            totals = checkpoint.unpack(dense, f"{name}.", tally.counter.task)
+            tally.load_totals(totals if first else None)
+            twice = again and name in entries[IN_WORK]
+            self._again += [(tally, totals if first else None)] * twice
+            self._loaded[name] = tally.update_count - twice
+
+    def put_back(self) -> None:
+        """After a batch that was given again, forget what it has added."""
+        while self._again:
+            tally, totals = self._again.pop()
+            tally.reset()
+            tally.load_totals(totals)
+
+    def _tallies(self) -> dict[str, Tally]:
+        return {"evaluation": self.evaluation.tally, **self.losses}

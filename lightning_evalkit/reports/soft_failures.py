@@ -1,0 +1,36 @@
+"""What is only shown never ends a run, and never fails in silence."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from torchmetrics.utilities import rank_zero_warn
+
+from lightning_evalkit.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class SoftFailures:
+    """Says once for each reason what a callback could not do."""
+
+    def __init__(self, callback: str) -> None:
+        self._callback = callback
+        self._said: set[tuple[str, str]] = set()
+
+    @contextmanager
+    def going_on(self, doing: str, prefix: str = "") -> Iterator[None]:
+        """Make a warning of any failure."""
+        try:
+            yield
+        except Exception as failure:
+            kind = "" if isinstance(failure, DeclarationError) else f"{type(failure).__name__}: "
+            self.warn(doing, f"{kind}{failure}", f" under {prefix!r}" if prefix else "")
+
+    def warn(self, doing: str, reason: str, where: str = "") -> None:
+        """Once for each reason."""
+        if (doing, reason) not in self._said:
+            self._said.add((doing, reason))
+            rank_zero_warn(f"{self._callback} could not {doing}{where}: {reason}", UserWarning)

@@ -1,0 +1,177 @@
+"""How totals are kept between updates: added up in place, or row by row where every sample has its own result.
+
+A batch is added to the state in place, everything else puts a new state there: whoever holds the one before, as
+torchmetrics' ``Running`` does, keeps what it was. A compiled step takes the state as an input, new or not. Both ways of
+keeping work on the attributes of a metric under the names that torchmetrics knows, so that a stock MetricCollection can
+share them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from torchmetrics.utilities.distributed import gather_all_tensors
+
+from lightning_evalkit.counts import Counter, Totals, real_dtype
+from lightning_evalkit.state.synchronise import summed_over_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    Gather = Callable[..., list[Tensor]] | None
+    States = dict[str, Any]
+
+
+class Storage(Protocol):
+    """A monoid in the attributes of a metric."""
+
+    reduction: str
+    names: tuple[str, ...]
+
+    def empty(self, device: torch.device) -> States:
+        """No samples, by state name."""
+
+    def read(self, states: States) -> Totals:
+        """What was added so far."""
+
+    def write(self, states: States, totals: Totals) -> None:
+        """Put these totals in the place of the state; they are the metric's own from now on."""
+
+    def add(self, states: States, totals: Totals) -> None:
+        """Add the totals of a batch."""
+
+    def updates(self, states: States) -> int:
+        """How many batches were added."""
+
+    def sum(self, held: States, added: States) -> States:
+        """The sum of two states as a third."""
+
+    def moved(self, states: States, device: torch.device) -> States:
+        """A copy of a state on a device, in the precision which that has."""
+
+    def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
+        """Join the totals of all ranks."""
+
+
+class _Named:
+    def __init__(self, counter: Counter) -> None:
+        # The declaration is part of the names: a stock MetricCollection merges metrics whose states have equal names
+        # and, after the first batch, equal values. Unequal declarations can so never be merged, equal ones can.
+        self.integers, self.reals = f"integers_{counter.task.key}", f"reals_{counter.task.key}"
+        self.counter = counter
+        reals = (self.reals,) if counter.real_width else ()
+        self.names: tuple[str, ...] = (self.integers, *reals)
+
+    def moved(self, states: States, device: torch.device) -> States:
+        """Tensor by tensor."""
+        return {name: _moved(states[name], device) for name in self.names}
+
+
+class SumStorage(_Named):
+    """One tensor of sums, to which batches are added in place."""
+
+    reduction = "sum"
+
+    def empty(self, device: torch.device) -> States:
+        """Zeros."""
+        integers = torch.zeros(self.counter.width, dtype=torch.int64, device=device)
+        reals = torch.zeros(self.counter.real_width, dtype=real_dtype(device), device=device)
+        return dict(zip(self.names, (integers, reals), strict=False))
+
+    def read(self, states: States) -> Totals:
+        """The tensors themselves."""
+        return Totals(states[self.integers], states.get(self.reals))
+
+    def write(self, states: States, totals: Totals) -> None:
+        """The tensors themselves."""
+        states.update(zip(self.names, totals, strict=False))
+
+    def add(self, states: States, totals: Totals) -> None:
+        """Add to the tensors."""
+        if totals.increments is None:
+            _add_in_place(states[self.integers], totals.integers)
+        else:
+            _add_at_places(states[self.integers], totals.integers, totals.increments)
+        if totals.reals is not None:
+            _add_in_place(states[self.reals], totals.reals)
+
+    def updates(self, states: States) -> int:
+        """From the state itself, so that compiled updates count too."""
+        return self.counter.ledger(self.read(states)).updates
+
+    def sum(self, held: States, added: States) -> States:
+        """New tensors."""
+        return {name: held[name] + added[name] for name in self.names}
+
+    def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
+        """One all-reduce."""
+        return summed_over_ranks(totals, group, gather)
+
+
+class RowStorage(_Named):
+    """A list of (N, width) tensors; ranks may hold different numbers of rows, or none."""
+
+    reduction = "cat"
+
+    def empty(self, device: torch.device) -> States:
+        """Empty lists."""
+        return {name: [] for name in self.names}
+
+    def read(self, states: States) -> Totals:
+        """All rows below each other."""
+        device = states.get("_device", torch.device("cpu"))  # of the metric whose attributes these are
+        widths, kinds = (self.counter.width, self.counter.real_width), (torch.int64, real_dtype(device))
+        none = (torch.zeros((0, width), dtype=kind, device=device) for width, kind in zip(widths, kinds, strict=True))
+        return Totals(*(torch.cat((*states[name], row)) for name, row in zip(self.names, none, strict=False)))
+
+    def write(self, states: States, totals: Totals) -> None:
+        """New lists of these rows."""
+        states.update((name, [total]) for name, total in zip(self.names, totals, strict=False))
+
+    def add(self, states: States, totals: Totals) -> None:
+        """Keep the rows of a batch."""
+        for name, total in zip(self.names, totals, strict=False):
+            states[name].append(total)
+
+    def updates(self, states: States) -> int:
+        """One tensor of rows each."""
+        return len(states[self.integers])
+
+    def sum(self, held: States, added: States) -> States:
+        """New lists."""
+        return {name: [*held[name], *added[name]] for name in self.names}
+
+    def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
+        """A gather of rows, in the order of ranks."""
+        gather = gather or gather_all_tensors
+        integers = torch.cat(gather(totals.integers, group))
+        return Totals(integers, None if totals.reals is None else torch.cat(gather(totals.reals, group)))
+
+
+def _moved(state: Any, device: torch.device) -> Any:
+    if isinstance(state, list):
+        return [_moved(rows, device) for rows in state]
+    return state.to(device, real_dtype(device) if state.is_floating_point() else state.dtype, copy=True)
+
+
+def _add_in_place(state: Tensor, batch: Tensor) -> None:
+    """On the CPU through NumPy: after its counting, waking torch's dispatcher would cost a third of the update."""
+    if state.is_cpu and not torch.compiler.is_compiling():
+        memory = state.numpy()
+        memory += batch.numpy()
+    else:
+        state.add_(batch)
+
+
+def _add_at_places(state: Tensor, batch: Tensor, places: Tensor) -> None:
+    """A batch that has fewer places than the state does not pass over all of it."""
+    memory, numbers = state.numpy(), places.numpy()
+    memory[: len(batch)] += batch.numpy()
+    if len(numbers) < len(memory):
+        np.add.at(memory, numbers, 1)
+    else:
+        memory += np.bincount(numbers, minlength=len(memory))

@@ -1,0 +1,232 @@
+"""The one table of what is computed from scores: curves, areas and best points, for metrics and functions alike.
+
+A family gives the result of a binary problem (``of_one``) and of several classes or labels (``of_all``), in the form
+of torchmetrics. The checks of their options are here too, so that a metric and its function refuse the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import nan
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.inputs.numbers import checked_share
+from lightning_evalkit.statistics import curve_results as results
+from lightning_evalkit.statistics import curves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from lightning_evalkit.counts import ScoreCounts
+    from lightning_evalkit.statistics.curve_results import Tables, Three
+    from lightning_evalkit.statistics.curves import Bounded
+
+Norm = Literal["l1", "l2", "max"]
+CURVE_AVERAGES = ("micro", "macro")
+CLASS_AVERAGES = ("macro", "weighted", "none")
+LABEL_AVERAGES = ("micro", *CLASS_AVERAGES)
+
+
+class Family:
+    """What is computed from the scores of a binary problem, or of several classes or labels."""
+
+    higher_is_better: bool | None = None
+
+    def of_one(self, tables: Tables) -> Any:
+        """Compute the result of a binary problem."""
+        raise NotImplementedError
+
+    def of_all(self, tables: Tables, average: str | None = None) -> Any:
+        """Compute the result of every class or label, or their average."""
+        raise NotImplementedError
+
+
+# ---- curves
+
+
+@dataclass(frozen=True)
+class CurveFamily(Family):
+    """Two coordinates and their thresholds; ``axes`` names the horizontal and the vertical one."""
+
+    points: Callable[[ScoreCounts], Three]
+    axes: tuple[str, str]
+    second_is_horizontal: bool = False
+
+    def of_one(self, tables: Tables) -> Three:
+        """Compute one curve."""
+        first, second, thresholds = self.points(tables[0])
+        return first[0], second[0], thresholds
+
+    def of_all(self, tables: Tables, average: str | None = None) -> Three:
+        """Compute a curve for every class or label, or their average."""
+        return results.all_curves(tables, self.points, average)
+
+
+ROC = CurveFamily(results.roc, ("False positive rate", "True positive rate"))
+PRECISION_RECALL = CurveFamily(results.precision_recall, ("Recall", "Precision"), second_is_horizontal=True)
+
+
+# ---- numbers
+
+
+class NumberFamily(Family):
+    """One number of a curve, averaged over the classes or labels for which it is defined."""
+
+    def values(self, tables: Tables) -> Tensor:
+        """Compute the number of every class or label."""
+        raise NotImplementedError
+
+    def of_one(self, tables: Tables) -> Tensor:
+        """Compute one number."""
+        return self.values(tables)[0].float()
+
+    def of_all(self, tables: Tables, average: str | None = None) -> Tensor:
+        """Compute a number for every class or label, or their average."""
+        if average == "micro":
+            return self.of_one(results.micro(tables))
+        return results.averaged_over_questions(self.values(tables), tables, average)
+
+
+class AreaFamily(NumberFamily):
+    """A number whose exact value lies within certain bounds, however coarse the bins."""
+
+    higher_is_better = True
+
+    def bounded(self, table: ScoreCounts) -> Bounded:
+        """Compute low, value and high for every class or label of a table."""
+        raise NotImplementedError
+
+    def bounds(self, tables: Tables) -> Bounded:
+        """Compute low, value and high for every class or label."""
+        found = [self.bounded(table) for table in tables]
+        return type(found[0])(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+
+
+@dataclass(frozen=True)
+class AreaUnderRoc(AreaFamily):
+    """The area under the ROC curve, up to ``max_fpr`` and rescaled if that is given."""
+
+    max_fpr: float | None = None
+
+    def up_to(self, max_fpr: float | None) -> AreaUnderRoc:
+        """Return the family of the area up to this false-positive rate."""
+        return self if max_fpr is None else AreaUnderRoc(checked_share("max_fpr", max_fpr, above=True))
+
+    def values(self, tables: Tables) -> Tensor:
+        """Compute the areas."""
+        return results.areas(tables, self.max_fpr)
+
+    def bounded(self, table: ScoreCounts) -> Bounded:
+        """Compute the areas and their bounds."""
+        return curves.auroc(table, self.max_fpr)
+
+
+class AreaUnderPrecisionRecall(AreaFamily):
+    """The area under the precision-recall curve, in steps."""
+
+    def values(self, tables: Tables) -> Tensor:
+        """Compute the areas."""
+        return results.average_precisions(tables)
+
+    def bounded(self, table: ScoreCounts) -> Bounded:
+        """Compute the areas and their bounds."""
+        return curves.average_precision(table)
+
+
+class EqualErrorRate(NumberFamily):
+    """The error rate where false positives are as frequent as false negatives; averages are of the ROC curves."""
+
+    higher_is_better = False
+
+    def values(self, tables: Tables) -> Tensor:
+        """Compute the rates."""
+        return results.equal_error_rates(tables)
+
+    def of_all(self, tables: Tables, average: str | None = None) -> Tensor:
+        """Compute the rate of every class or label, or that of the averaged curve."""
+        return results.averaged_equal_error_rate(tables, average) if average else super().of_all(tables)
+
+
+AUROC = AreaUnderRoc()
+AVERAGE_PRECISION = AreaUnderPrecisionRecall()
+EER = EqualErrorRate()
+
+
+# ---- the best point within a bound
+
+
+@dataclass(frozen=True)
+class PointFamily(Family):
+    """The largest value of one coordinate where the other reaches a bound, and its threshold."""
+
+    pair: Callable[[ScoreCounts], Three]
+    best: Callable[..., tuple[Tensor, Tensor]]
+    argument: str
+    bound: float = nan
+    higher_is_better = True
+
+    def within(self, bound: float) -> PointFamily:
+        """Return the family of the best points within this bound."""
+        return replace(self, bound=checked_share(self.argument, bound))
+
+    def of_one(self, tables: Tables) -> tuple[Tensor, Tensor]:
+        """Find one value and its threshold."""
+        values, thresholds = self.of_all(tables)
+        return values[0], thresholds[0]
+
+    def of_all(self, tables: Tables, average: str | None = None) -> tuple[Tensor, Tensor]:
+        """Find the value and the threshold of every class or label."""
+        return results.best_pairs(tables, self.pair, lambda *curve: self.best(*curve, self.bound))
+
+
+def recall_and_precision(table: ScoreCounts) -> Three:
+    """Recall, precision, thresholds."""
+    precision, recall, thresholds = results.precision_recall(table)
+    return recall, precision, thresholds
+
+
+def sensitivity_and_specificity(table: ScoreCounts) -> Three:
+    """Sensitivity, specificity, thresholds."""
+    fpr, tpr, thresholds = results.roc(table)
+    return tpr, 1 - fpr, thresholds
+
+
+def specificity_and_sensitivity(table: ScoreCounts) -> Three:
+    """Specificity, sensitivity, thresholds."""
+    sensitivity, specificity, thresholds = sensitivity_and_specificity(table)
+    return specificity, sensitivity, thresholds
+
+
+RECALL_AT_PRECISION = PointFamily(recall_and_precision, results.at_least, "min_precision")
+PRECISION_AT_RECALL = PointFamily(results.precision_recall, results.at_least, "min_recall")
+SENSITIVITY_AT_SPECIFICITY = PointFamily(sensitivity_and_specificity, results.first_at_least, "min_specificity")
+SPECIFICITY_AT_SENSITIVITY = PointFamily(specificity_and_sensitivity, results.first_at_least, "min_sensitivity")
+
+
+# ---- checks of options
+
+
+def checked_curve_average(average: str | None, allowed: tuple[str, ...]) -> str | None:
+    """Return one of torchmetrics' averages for this family."""
+    if average is not None and average not in allowed:
+        raise DeclarationError(f"expected average to be one of {', '.join(allowed)} or None, got {average!r}.")
+    return average
+
+
+def checked_bins(n_bins: int) -> int:
+    """Return a number of calibration bins."""
+    if not isinstance(n_bins, int) or isinstance(n_bins, bool) or n_bins < 1:
+        raise DeclarationError(f"expected n_bins to be a whole number of at least 1, got {n_bins!r}.")
+    return n_bins
+
+
+def checked_norm(norm: Norm) -> Norm:
+    """Return one of the three norms of a calibration error."""
+    if norm not in ("l1", "l2", "max"):
+        raise DeclarationError(f"expected norm to be 'l1', 'l2' or 'max', got {norm!r}.")
+    return norm

@@ -1,0 +1,274 @@
+"""The one file that knows Lightning's insides, and both of its names.
+
+``lightning.pytorch`` and ``pytorch_lightning`` are the same code under two names: a trainer, a logger or a module of
+one is no instance of the other's classes. Callbacks and modules ask here, and so work under either. Every private name
+in use stands in ``PRIVATE`` or ``FIELDS``: a test looks each of them up, so that a release that takes one away fails
+with a sentence.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.errors import required
+
+with required("lightning"):
+    from lightning.pytorch import Callback as Callback
+    from lightning.pytorch import LightningDataModule as LightningDataModule
+    from lightning.pytorch import LightningModule as LightningModule
+    from lightning.pytorch import Trainer as Trainer
+    from lightning.pytorch.trainer.states import RunningStage as RunningStage
+    from lightning.pytorch.trainer.states import TrainerFn as TrainerFn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+TRAINERS = ("lightning.pytorch", "pytorch_lightning")
+FABRICS = ("lightning.fabric", "lightning_fabric")
+
+PRIVATE = {
+    "trainer.trainer:Trainer": ("_results", "_evaluation_loop"),
+    "trainer.connectors.logger_connector.result:_ResultCollection": ("_forked_name", "update_metrics"),
+    "trainer.connectors.checkpoint_connector:_CheckpointConnector": (
+        "resume_start",
+        "restore_model",
+        "restore_callbacks",
+        "restore_training_state",
+    ),
+    "loops.training_epoch_loop:_TrainingEpochLoop": ("_should_check_val_fx", "_should_accumulate"),
+    "loops.evaluation_loop:_EvaluationLoop": ("_is_sequential", "num_dataloaders", "restarted_mid_evaluation"),
+    "loops.fetchers:_DataLoaderIterDataFetcher": (),
+    "strategies.strategy:Strategy": (
+        "barrier",
+        "broadcast",
+        "reduce_boolean_decision",
+        "process_dataloader",
+        "save_checkpoint",
+    ),
+    "overrides.distributed:UnrepeatedDistributedSampler": (),
+    "overrides.distributed:UnrepeatedDistributedSamplerWrapper": (),
+    "callbacks.callback:Callback": ("_generate_state_key",),
+    "loggers.tensorboard:TensorBoardLogger": ("LOGGER_JOIN_CHAR",),
+}
+"""Classes of Lightning, by module, and methods of theirs in use that are not part of the documented interface."""
+FIELDS = {
+    "fit_loop": ("_combined_loader", "_data_fetcher", "epoch_progress"),
+    "fit_loop.epoch_loop": ("_batches_that_stepped", "batch_progress", "val_loop", "batch_idx", "restarting"),
+    "fit_loop.epoch_loop.val_loop": ("_has_run", "_data_fetcher", "_combined_loader", "batch_progress"),
+}
+"""Fields of a trainer's loops in use."""
+
+
+# ---- two names
+
+
+def classes(module: str, name: str, packages: Collection[str] = TRAINERS) -> tuple[type, ...]:
+    """The class of each of Lightning's packages that this process has imported, for ``isinstance``."""
+    found = (sys.modules.get(f"{package}.{module}") for package in packages)
+    return tuple(getattr(each, name) for each in found if each is not None)
+
+
+def is_tensorboard(logger: object) -> bool:
+    """Whether a logger writes TensorBoard's event files."""
+    return isinstance(logger, classes("loggers.tensorboard", "TensorBoardLogger"))
+
+
+def is_misconfiguration(exception: BaseException) -> bool:
+    """Whether Lightning refuses how it is used."""
+    return isinstance(exception, classes("utilities.exceptions", "MisconfigurationException", FABRICS))
+
+
+def padded_samplers() -> tuple[type, ...]:
+    """Lightning's samplers that share out rows to ranks in turn."""
+    unrepeated = ("UnrepeatedDistributedSampler", "UnrepeatedDistributedSamplerWrapper")
+    own = (each for name in unrepeated for each in classes("overrides.distributed", name))
+    return (*classes("utilities.distributed", "DistributedSamplerWrapper", FABRICS), *own)
+
+
+def callbacks_of(trainer: Trainer) -> list[Callback]:
+    """The callbacks of a trainer, in the order in which they are called."""
+    return list(getattr(trainer, "callbacks", ()))
+
+
+# ---- what is logged
+
+
+def logged_names(trainer: Trainer) -> Iterator[tuple[str, str]]:
+    """Every name logged so far in this epoch, and the hook that logged it."""
+    results: Any = trainer._results
+    for logged in results.values():
+        if not logged.has_reset:
+            for name in {*results._forked_name(logged, on_step=False)}:
+                yield name, logged.meta.fx.partition(".")[0]
+
+
+def results_of(trainer: Trainer) -> Any:
+    """The collection that ``self.log`` adds to in the running loop; its ``update_metrics`` takes every value."""
+    return trainer._results
+
+
+def tag_of(logger: Any, name: str) -> str:
+    """A name as a TensorBoardLogger writes it, with its prefix."""
+    return f"{logger._prefix}{logger.LOGGER_JOIN_CHAR}{name}" if logger._prefix else name
+
+
+def without_default_metric(logger: Any) -> None:
+    """Keep a TensorBoardLogger from writing ``hp_metric``, which nobody measured."""
+    logger._default_hp_metric = False
+
+
+def logs_hyperparameters(module: LightningModule) -> bool:
+    """Whether a module's hyperparameters go to the loggers."""
+    return bool(module._log_hyperparams)
+
+
+def hyperparameters_are_given() -> bool:
+    """Whether the command line, or a checkpoint, constructs the module from saved hyperparameters."""
+    from lightning.pytorch.core.mixins.hparams_mixin import _given_hyperparameters
+
+    return bool(_given_hyperparameters.get())
+
+
+# ---- where a run is
+
+
+def steps_done(trainer: Trainer) -> int:
+    """The step under which Lightning logs the scalars of validation and test."""
+    return int(trainer.fit_loop.epoch_loop._batches_that_stepped)
+
+
+def batches(trainer: Trainer) -> Any:
+    """How far training is in its epoch."""
+    return trainer.fit_loop.epoch_loop.batch_progress
+
+
+def is_mid_epoch(trainer: Trainer) -> bool:
+    """Whether training is within an epoch."""
+    epochs: Any = trainer.fit_loop.epoch_progress.current
+    return bool(epochs.started > epochs.processed)
+
+
+def validation_is_due(trainer: Trainer) -> bool:
+    """Whether validation follows the batch that was just trained on."""
+    loop: Any = trainer.fit_loop
+    return bool(loop.epoch_loop._should_check_val_fx(loop._data_fetcher))
+
+
+def accumulates(trainer: Trainer) -> bool:
+    """Whether the optimizer waits for more batches."""
+    return bool(trainer.fit_loop.epoch_loop._should_accumulate())
+
+
+def end_epoch(trainer: Trainer) -> None:
+    """Have the epoch loop end here, as if its last batch had just been trained on."""
+    loop: Any = trainer.fit_loop.epoch_loop
+    loop.val_loop._has_run = True
+    loop._batches_that_stepped += 1
+
+
+def forget_restart(trainer: Trainer) -> None:
+    """Have the next epoch begin as a new one."""
+    trainer.fit_loop.epoch_loop.restarting = False
+
+
+def restart_validation(trainer: Trainer) -> None:
+    """Have a validation that was interrupted begin with its first batch."""
+    loop: Any = trainer.fit_loop.epoch_loop.val_loop
+    if loop.restarted_mid_evaluation and loop._data_fetcher is not None:
+        loop.batch_progress.reset()
+        loop._data_fetcher.fetched = 0
+
+
+# ---- dataloaders
+
+
+def training_loaders(trainer: Trainer) -> list[Any]:
+    """What training reads."""
+    combined: Any = trainer.fit_loop._combined_loader
+    return list(combined.flattened)
+
+
+def evaluation_loaders(trainer: Trainer) -> list[Any]:
+    """What the running validation or test reads."""
+    loop: Any = trainer._evaluation_loop
+    return list(loop._combined_loader.flattened)
+
+
+def reads_in_turn(trainer: Trainer) -> bool:
+    """Whether the running validation or test reads its dataloaders one after the other."""
+    loop: Any = trainer._evaluation_loop
+    return bool(loop._is_sequential)
+
+
+def takes_iterator(trainer: Trainer) -> bool:
+    """Whether the running validation or test hands its steps a ``dataloader_iter``."""
+    loop: Any = trainer._evaluation_loop
+    return isinstance(loop._data_fetcher, classes("loops.fetchers", "_DataLoaderIterDataFetcher"))
+
+
+# ---- checkpoints
+
+BEGUN = {"ready": 1, "started": 1, "processed": 0, "completed": 0}
+"""Lightning's progress of a validation at its first batch."""
+
+
+def loader_states(checkpoint: dict[str, Any]) -> int:
+    """How many training loaders have saved their position in a checkpoint."""
+    loop = checkpoint.get("loops", {}).get("fit_loop", {}).get("state_dict", {})
+    return len(loop.get("combined_loader", ()))
+
+
+def take_back_steps(checkpoint: dict[str, Any], steps: int) -> None:
+    """Lower the number of steps in a checkpoint, where a batch in progress will be counted again."""
+    checkpoint["loops"]["fit_loop"]["epoch_loop.state_dict"]["_batches_that_stepped"] -= steps
+
+
+def put_validation_next(checkpoint: dict[str, Any]) -> None:
+    """Have a run resumed from this checkpoint begin with a validation."""
+    begun = {"total": dict(BEGUN), "current": dict(BEGUN), "is_last_batch": False}
+    checkpoint["loops"]["fit_loop"]["epoch_loop.val_loop.batch_progress"] = begun
+
+
+def complete_batch(checkpoint: dict[str, Any]) -> None:
+    """Have a run resumed from this checkpoint treat the last batch as completed."""
+    progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+    for part in ("total", "current"):
+        progress[part]["completed"] = progress[part]["processed"]
+
+
+def last_saved(callback: Any) -> tuple[int, str]:
+    """The step and the path that a ModelCheckpoint saved last."""
+    known = vars(callback)
+    return known.get("_last_global_step_saved", -1), known.get("_last_checkpoint_saved", "")
+
+
+def failed_while_loading(traceback_files: Collection[tuple[str, str]]) -> bool:
+    """Whether one of these frames, (file, function), is where Lightning reads a checkpoint."""
+    names = PRIVATE["trainer.connectors.checkpoint_connector:_CheckpointConnector"]
+    return any(file.endswith("checkpoint_connector.py") and function in names for file, function in traceback_files)
+
+
+# ---- several processes
+
+ALONE: dict[str, Callable[..., Any]] = {
+    "barrier": lambda *_, **__: None,
+    "broadcast": lambda own, *_, **__: own,
+    "reduce_boolean_decision": lambda own, *_, **__: own,
+}
+"""How a strategy answers the questions of saving where the other processes may be gone."""
+
+
+def save_alone(trainer: Trainer, alone: bool) -> None:
+    """Have this process save a checkpoint without waiting for the others, or with them again."""
+    for question in ALONE:
+        vars(trainer.strategy).pop(question, None)
+    if alone:
+        vars(trainer.strategy).update(ALONE)
+
+
+def can_save_alone(trainer: Trainer) -> bool:
+    """Whether one process has everything that a checkpoint holds."""
+    shared = any(hasattr(each, "consolidate_state_dict") for each in trainer.optimizers)
+    strategies: tuple[Any, ...] = classes("strategies.strategy", "Strategy")
+    return type(trainer.strategy).save_checkpoint in [each.save_checkpoint for each in strategies] and not shared

@@ -1,0 +1,708 @@
+"""An evaluation for every group at once: each group has the counts of an evaluation that only saw its rows.
+
+The numbers of a single group come from evaluations, which other tests hold against loops and scikit-learn, and from a
+loop over samples here.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+import os
+import pickle
+import tracemalloc
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+import ranks
+import torch
+from device import Operators, pretend_on_device
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torchmetrics import MetricCollection
+
+from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation, Slices
+from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.evaluation.slices import Group
+from lightning_evalkit.metrics import BinaryF1Score
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+GROUPS = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """A template and the batches it takes; ``classes`` is 0 for yes-or-no questions."""
+
+    template: Callable[[], Any]
+    shape: tuple[int, ...] = ()
+    classes: int = 0
+    labels: bool = False
+    marks: tuple[int, ...] = ()
+    weighted: bool = False
+
+    def build(self, groups: int = GROUPS, **options: Any) -> Slices:
+        return Slices(self.template(), groups, **options)
+
+    def batch(self, size: int, seed: int = 0, groups: int = GROUPS) -> list[Tensor]:
+        """Scores, targets, groups, and whole-number weights where declared: their sums have no rounding."""
+        generator = torch.Generator().manual_seed(seed)
+        shape, high = (size, *self.shape), max(self.classes, 2)
+        values = torch.tensor([*range(high), *self.marks])
+        target = values[torch.randint(0, len(values), shape, generator=generator)]
+        scored = (size, self.classes, *self.shape) if self.classes else shape
+        preds = torch.rand(scored, generator=generator)
+        if self.labels:
+            preds = torch.randint(0, high, shape, generator=generator)
+        group = torch.randint(0, groups, (size,), generator=generator)
+        weight = torch.randint(0, 4, (size,), generator=generator).double()
+        return [preds, target, group, weight] if self.weighted else [preds, target, group]
+
+
+def binary(inputs: str = "probabilities", **options: Any) -> Callable[[], Any]:
+    return lambda: BinaryEvaluation(inputs, **options)  # type: ignore[arg-type]
+
+
+def classes(inputs: str = "probabilities", **options: Any) -> Callable[[], Any]:
+    return lambda: MulticlassEvaluation(inputs, 3, **options)  # type: ignore[arg-type]
+
+
+def labels(inputs: str = "probabilities", **options: Any) -> Callable[[], Any]:
+    return lambda: MultilabelEvaluation(inputs, 3, **options)  # type: ignore[arg-type]
+
+
+HITS = {"statistics": ["accuracy", "top_2_accuracy", "f1/macro", "f1/micro", "recall/1", "kappa"]}
+CASES = {
+    "binary": Case(binary()),
+    "binary_cuts": Case(binary(threshold=[0.8, 0.2, 0.5], prefix="val/")),
+    "binary_ignoring": Case(binary(ignore_index=-1), marks=(-1,)),
+    "binary_ignoring_zero": Case(binary(ignore_index=0)),
+    "binary_labels": Case(binary("labels", statistics=["kappa", "lift"]), labels=True),
+    "binary_images": Case(binary(), shape=(2, 3)),
+    "binary_weighted": Case(binary(weighted=True), weighted=True),
+    "binary_weighted_images": Case(
+        binary(weighted=True, threshold=[0.2, 0.6], ignore_index=-1), shape=(2,), marks=(-1,), weighted=True
+    ),
+    "classes": Case(classes(per_class=True), classes=3),
+    "classes_labels": Case(classes("labels", ignore_index=(1, -1)), classes=3, labels=True, marks=(-1,)),
+    "classes_hits": Case(classes(**HITS), classes=3),
+    "classes_top_2": Case(classes(top_k=2), classes=3, shape=(2,)),
+    "classes_matrix": Case(classes(confusion_matrix=True, weighted=True, **HITS), classes=3, weighted=True),
+    "classes_weighted": Case(classes(weighted=True, ignore_index=-1), classes=3, marks=(-1,), weighted=True),
+    "labels": Case(labels(per_label=True), shape=(3,)),
+    "labels_without_rows": Case(
+        labels(statistics=["f1/macro", "accuracy/1"], ignore_index=-1), shape=(3,), marks=(-1,)
+    ),
+    "labels_of_elements": Case(labels(threshold=[0.2, 0.5, 0.8], ignore_index=-1), shape=(3, 2), marks=(-1,)),
+    "labels_weighted": Case(labels("labels", weighted=True), shape=(3,), labels=True, weighted=True),
+}
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+few = settings(max_examples=6, deadline=None)
+seeds, sizes = st.integers(0, 10_000), st.integers(0, 12)
+
+
+def state(slices: Slices) -> list[Any]:
+    """The totals of this rank as plain numbers."""
+    return [None if total is None else total.tolist() for total in (slices.totals.integers, slices.totals.reals)]
+
+
+def cells(counts: Any) -> list[list[Any]]:
+    """(tp, fp, fn, tn), each with the groups first."""
+    return [cell.tolist() for cell in counts.cells]
+
+
+def filled(case: Case, *batches: list[Tensor], **options: Any) -> Slices:
+    slices = case.build(**options)
+    for batch in batches:
+        slices.update(*batch)
+    return slices
+
+
+def rows_of(case: Case, batch: list[Tensor], rows: Any) -> Any:
+    """An evaluation that saw only some rows."""
+    preds, target, _, *weight = batch
+    evaluation = case.template()
+    evaluation.update(preds[rows], target[rows], *(each[rows] for each in weight))
+    return evaluation
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Count as on a device: the two paths are told apart by the device and by whether a graph is being compiled."""
+    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
+        yield
+
+
+def same(one: Any, other: Any) -> bool:
+    return one == pytest.approx(other, rel=1e-6, nan_ok=True)
+
+
+# ---- every group is an evaluation of its own
+
+
+@pytest.mark.filterwarnings("ignore::lightning_evalkit.errors.UndefinedWarning")
+@every_case
+@few
+@given(size=sizes, seed=seeds)
+def test_a_group_is_an_evaluation_of_its_rows(case: Case, size: int, seed: int) -> None:
+    batches = [case.batch(size, seed), case.batch(3, seed + 1)]
+    slices, later = case.build(), case.build()
+    for batch in batches:
+        slices.update(*batch)
+        with deferred():
+            later.update(*batch)
+    assert state(later) == state(slices)
+    whole = [torch.cat(parts) for parts in zip(*batches, strict=True)]
+    values, counts, group = slices.compute(), slices.counts, whole[2]
+    for place in range(GROUPS):
+        alone = rows_of(case, whole, group == place)
+        assert [cell[place].tolist() for cell in counts.cells] == [cell.tolist() for cell in alone.counts.cells]
+        if slices.sizes[place]:
+            expected = {name: value.item() for name, value in alone.compute().items()}
+            assert same({name: value[place].item() for name, value in values.items()}, expected)
+        else:
+            assert all(value[place].isnan() for value in values.values())
+
+
+@every_case
+@few
+@given(size=sizes, seed=seeds)
+def test_groups_add_up_to_the_evaluation_of_all_rows(case: Case, size: int, seed: int) -> None:
+    batch = case.batch(size, seed)
+    slices, everything = filled(case, batch), rows_of(case, batch, slice(None))
+    totals = everything.tally.totals
+    ledger = everything.tally.counter.ledger(totals)
+    assert [cell.sum(0).tolist() for cell in slices.counts.cells] == [c.tolist() for c in everything.counts.cells]
+    assert slices.counter.ledger(slices.totals) == ledger
+    assert slices.update_count == ledger.updates == 1
+
+
+@pytest.mark.parametrize("name", ["binary_cuts", "binary_weighted", "classes", "classes_matrix", "labels"])
+@few
+@given(size=sizes, seed=seeds, order=st.permutations(range(GROUPS)))
+def test_other_numbers_for_the_groups_move_their_counts(name: str, size: int, seed: int, order: list[int]) -> None:
+    case = CASES[name]
+    preds, target, group, *weight = case.batch(size, seed)
+    slices, moved = filled(case, [preds, target, group, *weight]), case.build()
+    rows = torch.randperm(size, generator=torch.Generator().manual_seed(seed))
+    moved.update(*(each[rows] for each in (preds, target, torch.tensor(order)[group], *weight)))
+    assert [cell[order].tolist() for cell in moved.counts.cells] == cells(slices.counts)
+    assert moved.sizes[order].tolist() == slices.sizes.tolist()
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.weighted])
+@few
+@given(size=sizes, seed=seeds)
+def test_whole_number_weights_are_repetitions(name: str, size: int, seed: int) -> None:
+    case = CASES[name]
+    preds, target, group, weight = case.batch(size, seed)
+    times = weight.long()
+    repeated = [each.repeat_interleave(times, 0) for each in (preds, target, group)]
+    weighed, ones = case.build(), case.build()
+    weighed.update(preds, target, group, weight)
+    ones.update(*repeated, torch.ones(len(repeated[0])))
+    assert cells(weighed.counts) == cells(ones.counts)
+    there = ones.sizes > 0
+    for name, value in ones.compute().items():
+        assert same(weighed.compute()[name][there].tolist(), value[there].tolist())
+
+
+def test_real_weights_add_up_to_rounding() -> None:
+    torch.manual_seed(1)
+    case, weight = CASES["binary_weighted"], torch.rand(300, dtype=torch.float64)
+    preds, target, group, _ = case.batch(300)
+    slices = filled(case, [preds, target, group, weight])
+    for place in range(GROUPS):
+        there = (group == place) & (preds > 0.5) & (target == 1)
+        assert slices.counts.tp[place].item() == pytest.approx(math.fsum(weight[there].tolist()), rel=1e-12)
+
+
+def test_a_loop_over_samples_counts_the_same() -> None:
+    preds, target, group = CASES["binary"].batch(200)
+    found: Counter[tuple[int, bool, int]] = Counter()
+    for score, truth, place in zip(preds.tolist(), target.tolist(), group.tolist(), strict=True):
+        found[place, score > 0.5, truth] += 1
+    order = ((True, 1), (True, 0), (False, 1), (False, 0))
+    expected = [[found[place, said, truth] for place in range(GROUPS)] for said, truth in order]
+    slices = filled(CASES["binary"], [preds, target, group])
+    assert cells(slices.counts) == expected
+    assert slices.sizes.tolist() == [sum(column) for column in zip(*expected, strict=True)]
+
+
+def test_scikit_learn_finds_the_same_in_every_group() -> None:
+    from sklearn.metrics import accuracy_score, f1_score, recall_score  # late: the processes below do without
+
+    preds, target, group = CASES["classes"].batch(400)
+    statistics = ["accuracy", "recall/macro", "f1/weighted"]
+    slices = filled(Case(classes(statistics=statistics), classes=3), [preds, target, group])
+    for place in range(GROUPS):
+        truth, said = target[group == place].numpy(), preds[group == place].argmax(1).numpy()
+        expected = [
+            accuracy_score(truth, said),
+            recall_score(truth, said, average="macro"),
+            f1_score(truth, said, average="weighted"),
+        ]
+        assert same([slices.compute()[name][place].item() for name in statistics], expected)
+
+
+# ---- what is given back
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("binary", ()),
+        ("binary_images", ()),
+        ("binary_cuts", (3,)),
+        ("classes", (3,)),
+        ("labels_of_elements", (3,)),
+    ],
+)
+def test_counts_have_the_groups_first(name: str, shape: tuple[int, ...]) -> None:
+    slices = filled(CASES[name], CASES[name].batch(6))
+    assert {cell.shape for cell in slices.counts.cells} == {(GROUPS, *shape)}
+    assert {value.shape for value in slices.compute().values()} == {(GROUPS,)}
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("binary_images", [6, 12]), ("labels", [1, 2]), ("labels_of_elements", [2, 4])]
+)
+def test_sizes_are_elements_and_of_labels_samples(name: str, sizes: list[int]) -> None:
+    case = Case(CASES[name].template, shape=CASES[name].shape)
+    preds, target, _ = case.batch(3)
+    slices = filled(case, [preds, target, torch.tensor([1, 0, 1])], groups=2)
+    assert slices.sizes.tolist() == sizes
+
+
+def test_a_sample_counts_if_any_of_its_labels_is_looked_at() -> None:
+    slices = Slices(MultilabelEvaluation("labels", 2, ignore_index=-1), 2)
+    slices.update(torch.ones(3, 2), torch.tensor([[1, -1], [-1, -1], [0, 1]]), torch.tensor([0, 0, 1]))
+    assert slices.sizes.tolist() == [1, 1]
+
+
+def test_names_have_the_prefix_of_the_template() -> None:
+    slices = filled(Case(binary(prefix="val/", postfix="/x", statistics=["recall"])), CASES["binary"].batch(9))
+    assert list(slices.compute()) == ["val/recall/x"]
+    assert slices.worst("recall") == slices.worst("val/recall/x")
+
+
+def test_small_groups_have_no_value_but_counts() -> None:
+    slices = Slices(BinaryEvaluation("labels", statistics=["accuracy"], zero_division=0.0), 3, minimum=2)
+    slices.update(torch.tensor([1, 1, 0]), torch.tensor([1, 1, 1]), torch.tensor([2, 0, 2]))
+    assert same(slices.compute()["accuracy"].tolist(), [math.nan, math.nan, 0.5])
+    assert slices.sizes.tolist() == [1, 0, 2]
+    assert slices.counts.tp.tolist() == [1, 0, 1]
+    assert slices.table() == [{"group": "2", "size": 2, "accuracy": 0.5}]
+
+
+def test_nothing_of_nothing_is_what_the_template_says() -> None:
+    batch = torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([0, 1])
+    for value in (math.nan, 0.0, 1.0):
+        slices = Slices(BinaryEvaluation("labels", statistics=["recall"], zero_division=value), 2)
+        slices.update(*batch)
+        assert same(slices.compute()["recall"].tolist(), [value, 1.0])
+
+
+def test_the_worst_groups_come_first() -> None:
+    statistics = ["recall", "false_negative_rate", "prevalence"]
+    slices = Slices(
+        BinaryEvaluation("labels", statistics=statistics), 5, group_names=["a", "b", "c", "d", "e"], minimum=2
+    )
+    predicted = torch.tensor([1, 1, 1, 0, 0, 0, 1, 0, 0, 1])
+    target = torch.tensor([1, 1, 1, 1, 1, 1, 0, 0, 1, 1])
+    slices.update(predicted, target, torch.tensor([0, 0, 1, 1, 2, 2, 3, 3, 4, 1]))
+    expected = [Group("c", 2, 0.0), Group("b", 3, 2 / 3), Group("a", 2, 1.0)]
+    found = slices.worst("recall")
+    assert [(group.name, group.size) for group in found] == [(group.name, group.size) for group in expected]
+    assert same([group.value for group in found], [group.value for group in expected])
+    assert slices.worst("recall", 1) == [Group("c", 2, 0.0)]
+    assert [group.name for group in slices.worst("false_negative_rate", 2)] == ["c", "b"]
+    assert [row["group"] for row in slices.table()] == ["a", "b", "c", "d"]
+    with pytest.raises(InputError, match="expected a statistic of which more is better or worse, got 'prevalence'"):
+        slices.worst("prevalence")
+    with pytest.raises(DeclarationError, match="there is no entry 'recal': did you mean 'recall'"):
+        slices.worst("recal")
+
+
+def test_a_confusion_matrix_for_every_group() -> None:
+    predicted, target = torch.tensor([0, 2, 2, 1]), torch.tensor([0, 1, 2, 1])
+    slices = Slices(MulticlassEvaluation("labels", 3, confusion_matrix=True), 2)
+    slices.update(predicted, target, torch.tensor([0, 0, 1, 1]))
+    assert slices.confusion_matrix.tolist() == [
+        [[1, 0, 0], [0, 0, 1], [0, 0, 0]],
+        [[0, 0, 0], [0, 1, 0], [0, 0, 1]],
+    ]
+    with pytest.raises(DeclarationError, match="no confusion matrix was kept"):
+        _ = CASES["classes"].build().confusion_matrix
+
+
+# ---- what is refused
+
+WRONG_GROUPS = {
+    "names": (
+        ["de", "fr", "de"],
+        "to be a tensor with the number of a group for each sample, got list",
+    ),
+    "negative": (torch.tensor([0, 1, -1]), r"from 0 to 3, got -1 at position 2 \(1 of 3 values are wrong\)"),
+    "too_large": (torch.tensor([5, 1, 7]), r"from 0 to 3, got 5 at position 0 \(2 of 3 values are wrong\)"),
+    "real": (torch.tensor([0.0, 1.0, 2.0]), r"numbers of groups \(integers\), got torch.float32"),
+    "of_other_samples": (torch.tensor([0, 1]), r"one group for every sample, shape \(3,\), got \(2,\)"),
+    "of_elements": (torch.zeros(3, 3, dtype=torch.int64), r"shape \(3,\), got \(3, 3\): flatten samples"),
+}
+
+
+@pytest.mark.parametrize("call", ["update", "forward"])
+@pytest.mark.parametrize("wrong", WRONG_GROUPS.values(), ids=WRONG_GROUPS)
+@pytest.mark.parametrize("name", ["binary", "binary_weighted", "classes", "labels"])
+def test_wrong_groups_are_refused_and_change_nothing(name: str, wrong: tuple[Any, str], call: str) -> None:
+    slices = filled(CASES[name], CASES[name].batch(7, 1))
+    before, (groups, message) = state(slices), wrong
+    preds, target, _, *weight = CASES[name].batch(3)
+    with pytest.raises(InputError, match=message):
+        getattr(slices, call)(preds, target, groups, *weight)
+    assert state(slices) == before
+
+
+BAD = {
+    "scores": (torch.tensor([0.2, math.nan]), torch.tensor([1, 1]), "expected every preds to be a number, got nan"),
+    "targets": (torch.tensor([0.2, 0.3]), torch.tensor([1, 2]), "expected every target to be 0 or 1, got 2"),
+    "shapes": (torch.zeros(2, 1), torch.zeros(2), r"call preds.squeeze\(-1\)"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_bad_batches_change_nothing(bad: tuple[Tensor, Tensor, str], weighted: bool) -> None:
+    case = CASES["binary_weighted" if weighted else "binary"]
+    slices = filled(case, case.batch(7))
+    before, (preds, target, message) = state(slices), bad
+    weight = [torch.ones(2)] if weighted else []
+    with pytest.raises(InputError, match=message):
+        slices.update(preds, target, torch.tensor([0, 1]), *weight)
+    assert state(slices) == before
+
+
+def test_weights_are_declared_by_the_template() -> None:
+    preds, target, group = CASES["binary"].batch(3)
+    with pytest.raises(InputError, match="got sample_weight, but the metric counts unweighted"):
+        CASES["binary"].build().update(preds, target, group, torch.ones(3))
+    with pytest.raises(InputError, match="declared weighted=True, so update needs sample_weight"):
+        CASES["binary_weighted"].build().update(preds, target, group)
+    with pytest.raises(InputError, match="expected every sample_weight to be finite and not negative, got -1"):
+        CASES["binary_weighted"].build().update(preds, target, group, torch.tensor([1.0, -1.0, 1.0]))
+
+
+@pytest.mark.parametrize("name", ["binary_ignoring", "classes_weighted"])
+@pytest.mark.parametrize("way", ["at_once", "deferred"])
+def test_what_is_ignored_needs_no_group(name: str, way: str) -> None:
+    slices = CASES[name].build()
+    preds, target, _, *weight = CASES[name].batch(3)
+    target, weight = torch.tensor([-1, 1, -1]), [each + 1 for each in weight]
+    with deferred() if way == "deferred" else mock.MagicMock():
+        slices.update(preds, target, torch.tensor([-1, 2, 99]), *weight)
+    slices.compute()
+    assert slices.sizes.tolist() == [0, 0, 1, 0]
+    assert slices.counter.ledger(slices.totals).ignored == 2
+
+
+def test_a_complaint_is_not_about_what_is_ignored() -> None:
+    with pytest.raises(InputError, match="expected every target to be 0 or 1 or ignore_index=-1, got 7 at position 1"):
+        CASES["binary_ignoring"].build().update(torch.rand(2), torch.tensor([-1, 7]), torch.tensor([99, 0]))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Slices(BinaryEvaluation("logits", curves=True), 3), "expected an evaluation without curves"),
+        (lambda: Slices(BinaryF1Score(), 3), "expected a BinaryEvaluation, .* got BinaryF1Score"),
+        (
+            lambda: Slices(BinaryEvaluation("logits"), 0),
+            "expected num_groups to be a whole number of at least 1, got 0",
+        ),
+        (lambda: Slices(BinaryEvaluation("logits"), 2.0), "expected num_groups to be a whole number"),
+        (lambda: Slices(BinaryEvaluation("logits"), 3, minimum=0), "minimum to be a whole number of at least 1"),
+        (lambda: Slices(BinaryEvaluation("logits"), 3, ["a", "b"]), "expected 3 group names, got 2"),
+        (lambda: Slices(BinaryEvaluation("logits"), 2, ["a", "a"]), "expected different group names, got 'a' more"),
+        (
+            lambda: Slices(MulticlassEvaluation("logits", 1000), 100_000),
+            r"at most 2 GiB, got 2.2 GiB for 100,000 groups with 3,000 numbers each: declare fewer ",
+        ),
+        (
+            lambda: Slices(MulticlassEvaluation("logits", 100, confusion_matrix=True), 100_000),
+            r"got 7.5 GiB for 100,000 groups with 10,000 numbers each: .* or no confusion matrix",
+        ),
+    ],
+)
+def test_declarations_that_cannot_be_sliced(build: Callable[[], Slices], message: str) -> None:
+    with pytest.raises(DeclarationError, match=message):
+        build()
+
+
+# ---- on a device
+
+
+@every_case
+def test_an_update_reads_nothing_back(case: Case) -> None:
+    slices = case.build()
+    with FakeTensorMode():
+        pretend_on_device(slices)
+        batch = [torch.zeros(each.shape, dtype=each.dtype, device="cuda:0") for each in case.batch(6)]
+        with Operators() as operators:
+            slices.update(*batch)
+            slices.update(*batch)
+    assert operators.names
+    assert operators.waiting == []
+
+
+def test_a_binary_update_is_few_operators() -> None:
+    slices = CASES["binary"].build()
+    with FakeTensorMode():
+        pretend_on_device(slices)
+        batch = [torch.zeros(each.shape, dtype=each.dtype, device="cuda:0") for each in CASES["binary"].batch(6)]
+        with Operators() as operators:
+            slices.update(*batch)
+    assert len(operators.names) <= 35, Counter(operators.names)
+
+
+def test_groups_elsewhere_are_refused() -> None:
+    slices = CASES["binary"].build()
+    with FakeTensorMode():
+        pretend_on_device(slices)
+        scores, target = torch.zeros(3, device="cuda:0"), torch.zeros(3, device="cuda:0")
+        with pytest.raises(InputError, match="expected groups on the device of target, got cpu and cuda:0"):
+            slices.update(scores, target, torch.zeros(3, dtype=torch.int64))
+        with pytest.raises(InputError, match=r"expected tensors on cuda:0, where the metric is, got cpu"):
+            slices.update(torch.zeros(3), torch.zeros(3), torch.zeros(3, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("name", ["binary", "binary_weighted", "classes", "classes_matrix", "labels"])
+def test_wrong_groups_on_a_device_are_reported_at_compute(name: str) -> None:
+    case = CASES[name]
+    good, (preds, target, _, *weight) = case.batch(7, 1), case.batch(3)
+    weight = [each + 1 for each in weight]  # what weighs nothing is not wrong
+    slices, reference = filled(case, good), filled(case, good)
+    with deferred():
+        slices.update(preds, target, torch.tensor([-1, 3, 4]), *weight)
+    reference.update(*(each[1:2] for each in (preds, target, torch.tensor([-1, 3, 4]), *weight)))
+    invalid = 6 if name == "labels" else 2  # labels are samples of three elements
+    for _ in range(2):
+        with pytest.raises(InputError, match=rf"^{invalid} samples counted by Slices were not .* in 4 groups\)"):
+            slices.compute()
+    assert cells(slices.counts) == cells(reference.counts)
+    assert slices.sizes.tolist() == reference.sizes.tolist()
+    assert same(slices.totals.reals.tolist() if weight or name == "labels" else [], _reals(reference))
+    slices.reset()
+    slices.update(*good)
+    slices.compute()
+
+
+def _reals(slices: Slices) -> list[float]:
+    return [] if slices.totals.reals is None else slices.totals.reals.tolist()
+
+
+def test_an_update_allocates_nothing_of_the_size_of_the_state() -> None:
+    """100,000 groups: 3.2 MB of state, of which 256 samples touch 256 numbers."""
+    case = CASES["binary"]
+    slices, batch = case.build(groups=100_000), case.batch(256, groups=100_000)
+    slices.update(*batch)
+    tracemalloc.start()
+    try:
+        slices.update(*batch)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 50_000
+
+
+@pytest.mark.parametrize("name", ["binary", "binary_weighted", "classes", "labels"])
+def test_deferred_updates_make_no_tensor_of_the_size_of_the_state(name: str) -> None:
+    class Largest(Operators):
+        size = 0
+
+        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = super().__torch_dispatch__(operator, types, args, kwargs)
+            if isinstance(result, Tensor) and not operator._schema.name.endswith("_"):
+                self.size = max(self.size, result.numel())
+            return result
+
+    slices = CASES[name].build(groups=10_000)
+    batch = CASES[name].batch(8, groups=10_000)
+    with deferred(), Largest() as operators:
+        slices.update(*batch)
+    assert 8 <= operators.size <= 100
+
+
+@pytest.mark.slow
+def test_equal_batches_are_one_graph() -> None:
+    from torch._dynamo.testing import CompileCounter
+
+    torch._dynamo.reset()
+    case, graphs = CASES["binary_weighted"], CompileCounter()
+    slices, eager = case.build(), case.build()
+    step = torch.compile(lambda *batch: slices.update(*batch), fullgraph=True, backend=graphs)
+    for seed in range(6):
+        step(*case.batch(16, seed))
+        eager.update(*case.batch(16, seed))
+    assert graphs.frame_count == 1
+    step(*case.batch(7))
+    eager.update(*case.batch(7))
+    assert graphs.frame_count == 2
+    assert state(slices) == state(eager)
+
+
+# ---- a state like any other
+
+
+COPIES: dict[str, Callable[[Slices], Slices]] = {
+    "pickle": lambda slices: pickle.loads(pickle.dumps(slices)),
+    "deepcopy": copy.deepcopy,
+    "clone": lambda slices: slices.clone(),
+    "checkpoint": lambda slices: loaded(slices),
+}
+
+
+def loaded(slices: Slices) -> Slices:
+    slices.persistent(True)
+    file = io.BytesIO()
+    torch.save(slices.state_dict(), file)
+    file.seek(0)
+    fresh = CASES["classes_matrix"].build()
+    fresh.load_state_dict(torch.load(file, weights_only=True))
+    return fresh
+
+
+@pytest.mark.parametrize("make", COPIES.values(), ids=COPIES)
+def test_copies_go_on_by_themselves(make: Callable[[Slices], Slices]) -> None:
+    case = CASES["classes_matrix"]
+    batches = [case.batch(9, seed) for seed in range(3)]
+    slices = filled(case, batches[0])
+    slices.compute()
+    duplicate = make(slices.half())
+    duplicate.update(*batches[1])
+    slices.update(*batches[2])
+    assert state(duplicate) == state(filled(case, *batches[:2]))
+    assert state(slices) == state(filled(case, batches[0], batches[2]))
+    slices.merge_state(duplicate)
+    assert state(slices) == state(filled(case, batches[0], *batches))
+
+
+def test_forward_gives_the_batch_and_keeps_all() -> None:
+    case = CASES["labels"]
+    one, two = case.batch(9, 1), case.batch(9, 2)
+    slices = filled(case, one)
+    given_back = slices(*two)
+    alone = filled(case, two).compute()
+    assert all(same(value.tolist(), alone[name].tolist()) for name, value in given_back.items())
+    assert state(slices)[0] == state(filled(case, one, two))[0]
+    assert state(slices)[1] == pytest.approx(state(filled(case, one, two))[1])
+
+
+def test_other_declarations_do_not_mix() -> None:
+    slices = filled(CASES["binary"], CASES["binary"].batch(9))
+    other = CASES["binary"].build(groups=GROUPS + 1)
+    with pytest.raises(InputError, match=r"expected a state of Binary\(.*\) in 4 groups, got one of .* in 5 groups"):
+        slices.merge_state(other)
+    slices.persistent(True)
+    with pytest.raises(RuntimeError, match="num_groups=4 in the checkpoint, 5 here"):
+        other.load_state_dict(slices.state_dict())
+
+
+def test_the_template_is_not_changed() -> None:
+    evaluation = BinaryEvaluation("probabilities")
+    slices = Slices(evaluation, GROUPS)
+    slices.update(*CASES["binary"].batch(9))
+    assert evaluation.tally.update_count == 0
+    evaluation.update(*CASES["binary"].batch(4)[:2])
+    assert slices.update_count == 1
+    assert slices.sizes.sum().item() == 9
+
+
+def test_a_stock_collection_holds_slices() -> None:
+    collection = MetricCollection({"one": CASES["binary"].build(), "two": CASES["binary_cuts"].build()})
+    batch = CASES["binary"].batch(30)
+    collection.update(*batch)
+    alone = filled(CASES["binary"], batch).compute()
+    assert same(collection.compute()["accuracy"].tolist(), alone["accuracy"].tolist())
+
+
+# ---- ranks
+
+JOINED = ("binary", "binary_weighted", "classes_hits", "labels")
+LAYOUTS = ("uneven", "empty_last")
+
+
+class Joined:
+    """What one rank computes, and by which collectives."""
+
+    def __init__(self, name: str, layout: str) -> None:
+        self.name, self.layout = name, layout
+
+    def __call__(self, rank: int, world: int) -> Any:
+        slices = joined(self.name, ranks.shards(self.layout, world)[rank])
+        with ranks.recorded() as collectives:
+            values = ranks.plain(slices.compute())
+        with ranks.recorded() as afterwards:
+            counts, sizes = cells(slices.counts), slices.sizes.tolist()
+            slices.worst("accuracy" if "accuracy" in values else "f1/macro")
+            slices.table()
+        return {"found": [values, counts, sizes], "collectives": collectives, "afterwards": afterwards}
+
+
+def joined(name: str, batches: list[range]) -> Slices:
+    everything = CASES[name].batch(ranks.SAMPLES)
+    return filled(CASES[name], *(ranks.rows(tuple(everything), batch) for batch in batches))
+
+
+SCENES = {f"{name}-{layout}": Joined(name, layout) for name in JOINED for layout in LAYOUTS}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> ranks.Found:
+    """What every rank returned; the processes run once for all tests, also where tests run in several processes."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder = folder / "slices"
+    folder.mkdir(exist_ok=True)
+    return ranks.run_once(SCENES, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", ranks.WORLDS, ids="{}_ranks".format)
+def test_ranks_are_joined_once_to_the_groups_of_one_process(found: ranks.Found, world: int) -> None:
+    for scene, results in found[world].items():
+        name, layout = scene.split("-")
+        alone = joined(name, [batch for rank in ranks.shards(layout, world) for batch in rank])
+        expected = [ranks.plain(alone.compute()), cells(alone.counts), alone.sizes.tolist()]
+        for result in results:
+            assert not isinstance(result, str), result
+            assert repr(result["found"]) == repr(expected), scene  # NaN included
+            assert result["collectives"] == ["all_reduce"]
+            assert result["afterwards"] == []
+
+
+# ---- on a real device
+
+
+@pytest.mark.gpu
+@every_case
+def test_an_update_on_a_device_does_not_synchronise(case: Case) -> None:
+    slices, batch = case.build().to("cuda:0"), case.batch(40)
+    on_device = [each.to("cuda:0") for each in batch]
+    slices.update(*on_device)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        slices.update(*on_device)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert cells(slices.counts) == cells(filled(case, batch, batch).counts)
