@@ -45,6 +45,13 @@ class Sliced(Declaration):
     def __repr__(self) -> str:
         return f"{self.of} in {self.num_groups} groups"
 
+    def names_of_values(self, argument: str) -> tuple[str, ...] | None:
+        """Groups may be called by name, and so may classes."""
+        if argument == "groups":
+            return self.names or tuple(map(str, range(self.num_groups)))
+        named: tuple[str, ...] | None = self.of.names_of_values(argument)
+        return named
+
     def arranged(
         self, preds: Tensor, target: Tensor, groups: Tensor, sample_weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
@@ -55,11 +62,6 @@ class Sliced(Declaration):
         return scores, truth, weight, self.of.arranged(preds, spread, sample_weight)[1]
 
     def _refuse_groups(self, groups: Tensor, target: Tensor) -> None:
-        if not isinstance(groups, torch.Tensor):
-            raise InputError(
-                f"expected groups to be a tensor with the number of a group for each sample, got "
-                f"{type(groups).__name__}: number the groups from 0, and call torch.tensor."
-            )
         if groups.is_floating_point() or groups.is_complex():
             raise InputError(f"expected groups to be numbers of groups (integers), got {groups.dtype}.")
         if groups.device != target.device:

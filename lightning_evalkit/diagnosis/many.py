@@ -37,6 +37,7 @@ def explain_multiclass(
             f"one false positive (of the predicted class) and one false negative (of the true one): ΣFP = ΣFN.",
             f"Micro-averaged precision, recall and F1 are therefore all ΣTP / N = {right:,g} / {total:,g}, which is "
             "the accuracy. Reporting several of them says nothing new; f1/macro and balanced_accuracy do.",
+            *(_of_two_classes(counts, zero_division) if classes == 2 else ()),
         )
     elif names == {"accuracy", "one_vs_rest_accuracy/macro"} and all_classes and total:
         code = "one-vs-rest-inflates"
@@ -58,6 +59,15 @@ def explain_multiclass(
             f"macro recall is over the classes where recall has a value, {others}.",
         )
     return _finding(code, values, reasons, None, {"samples": total, "correct": right, "classes": classes})
+
+
+def _of_two_classes(counts: Counts, zero_division: float) -> tuple[str, ...]:
+    """Say what the F1 of a yes-or-no problem is, which micro averages of its two classes are not."""
+    first, second = find("f1")(counts).value(zero_division).tolist()
+    return (
+        f"With two classes the F1 that is usually meant is that of the positive class alone, here {second:.6g} of the "
+        f"second class ({first:.6g} of the first): BinaryEvaluation reports it as f1.",
+    )
 
 
 def explain_multilabel(

@@ -8,8 +8,8 @@ import torch
 
 from lightning_evalkit.counts import Counter, Totals, is_deferred
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.inputs.arrays import as_tensors
 from lightning_evalkit.inputs.declaration import refuse_large
-from lightning_evalkit.inputs.tensors import explain_failure
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,11 +23,16 @@ def counted(
 ) -> tuple[AnyCounter, Totals]:
     """The counter and the totals of the batch; on an accelerator ``validate_args`` waits, to raise for bad values."""
     refuse_large(counter.width + counter.real_width, str(counter.task))
+    tensors = None
     try:
         totals = counter.count(preds, target, sample_weight).dense(counter.width)
     except Exception as failure:
-        explain_failure(counter.count, failure, preds, target, sample_weight)
-        raise
+        tensors = as_tensors(counter.count, failure, counter.task, None, preds, target, sample_weight)
+        if tensors is None:
+            raise
+    if tensors is not None:  # of arrays or lists
+        preds, target, sample_weight = tensors.args
+        return counted(counter, preds, target, validate_args, sample_weight)
     if (
         validate_args
         and is_deferred(preds)

@@ -25,6 +25,21 @@ class Binary(Thresholded):
         if len(set(self.thresholds)) < len(self.thresholds):
             raise DeclarationError(f"expected different thresholds, got {list(self.thresholds)}.")
 
+    def names_of_values(self, argument: str) -> tuple[str, ...] | None:
+        """Both classes may be called by name, as labels and as targets."""
+        return (self.names or ("no", "yes")) if argument in ("preds", "target") else None
+
+    def refuse_unequal_shapes(self, preds: Tensor, target: Tensor) -> None:
+        """Two scores for each sample are another problem, or one score too many."""
+        if preds.ndim == target.ndim + 1 and preds.shape == (*target.shape[:1], 2, *target.shape[1:]):
+            yes = "preds[:, 1]" if self.inputs == "probabilities" else "logits[:, 1] - logits[:, 0]"
+            raise InputError(
+                f"expected one score for each sample, got {tuple(preds.shape)} beside targets {tuple(target.shape)}: "
+                f"pass {yes}, the score of the positive class. As two classes, MulticlassEvaluation(num_classes=2), "
+                "micro-averaged precision, recall and F1 are all the accuracy; f1 of the positive class is f1/1 there."
+            )
+        super().refuse_unequal_shapes(preds, target)
+
     def arranged(
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -72,6 +72,10 @@ class Declaration:
         marked = [target == index for index in self.marks(target.dtype)]
         return reduce(torch.logical_or, marked) if marked else torch.zeros_like(target, dtype=torch.bool)
 
+    def names_of_values(self, argument: str) -> tuple[str, ...] | None:
+        """The names by which the values of an argument of ``update`` may be called, in the order of their numbers."""
+        return None
+
     def described(self) -> dict[str, Any]:
         """The declaration as plain values, for a checkpoint and for messages."""
         return {"task": type(self).__name__, **asdict(self)}

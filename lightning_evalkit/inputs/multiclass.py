@@ -57,6 +57,11 @@ class Multiclass(Declaration):
         """The number of classes that are told apart."""
         return self.num_classes or 1
 
+    def names_of_values(self, argument: str) -> tuple[str, ...] | None:
+        """Classes may be called by name, as labels and as targets."""
+        named = argument in ("preds", "target")
+        return (self.names or tuple(map(str, range(self.classes)))) if named else None
+
     def complaint(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> str:
         """What is wrong with the values of a batch."""
         return multiclass_complaint(self, preds, target, weight)

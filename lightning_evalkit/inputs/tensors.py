@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,55 +10,31 @@ from torch import Tensor
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 USUAL = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 USUAL_REALS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def explain_failure(function: Callable[..., Any], error: Exception, *args: Any, **kwargs: Any) -> None:
-    """Raise what is wrong with the arguments of a function that failed, if it is their kind; values are not looked at.
+def explain_failure(error: Exception, given: Mapping[str, Any]) -> None:
+    """Raise what is wrong with the tensors of a call that failed, if it is their kind; values are not looked at.
 
-    >>> import numpy
-    >>> explain_failure(lambda x: None, TypeError(), numpy.zeros(3))
+    >>> explain_failure(TypeError(), {"x": torch.eye(2).to_sparse()})
     Traceback (most recent call last):
         ...
-    lightning_evalkit.errors.InputError: expected tensors, got numpy.ndarray as x: wrap it with torch.as_tensor(...).
+    lightning_evalkit.errors.InputError: expected dense tensors of real numbers, got torch.sparse_coo as x: \
+call x.to_dense().
     """
-    try:
-        bound = signature(function).bind_partial(*args, **kwargs)
-    except TypeError:
-        return  # wrong arguments, which Python has said
-    optional = {name for name, each in bound.signature.parameters.items() if each.default is None}
-    given = {name: value for name, value in bound.arguments.items() if value is not None or name not in optional}
-    if any(str(error).startswith(f"expected {name} to be a tensor") for name in given):
-        return  # said already, with more about the argument
-    refuse_others(given, uncommon=not isinstance(error, InputError))
-
-
-def refuse_others(given: Mapping[str, Any], uncommon: bool = True) -> None:
-    """Raise for the first value that is no dense tensor of real numbers, or ``uncommon`` by its type or device."""
     for name, value in given.items():
-        if not isinstance(value, Tensor):
-            raise InputError(f"expected tensors, got {_kind(value)} as {name}: {_remedy(value)}.") from None
-        wrong = _unusable(name, value) or (_uncommon(name, value) if uncommon else None)
+        wrong = _unusable(name, value) or (None if isinstance(error, InputError) else _uncommon(name, value))
         if wrong is not None:
             raise InputError(f"expected dense tensors of real numbers, got {wrong}.") from None
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """Name the type of a value as its users know it."""
     kind = type(value)
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
-
-
-def _remedy(value: object) -> str:
-    if value is None:
-        return "look for a step that returns nothing"
-    if hasattr(value, "__array__"):
-        return "wrap it with torch.as_tensor(...)"
-    if isinstance(value, (list, tuple, int, float)):
-        return "wrap it with torch.tensor(...)"
-    return "pass the tensor itself"
 
 
 def _unusable(name: str, value: Tensor) -> str | None:

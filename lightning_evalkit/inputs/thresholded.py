@@ -68,6 +68,6 @@ def _unequal_shapes(preds: Tensor, target: Tensor) -> str:
     for name, wide, narrow in (("preds", preds, target), ("target", target, preds)):
         if wide.shape == (*narrow.shape, 1):
             return f"{message}: call {name}.squeeze(-1) to drop the last dimension."
-    if preds.ndim == target.ndim + 1 and preds.shape[0] == target.shape[0]:
+    if preds.ndim == target.ndim + 1 and preds.shape[:1] == target.shape[:1]:
         return f"{message}: scores for {preds.shape[1]} classes are a multiclass problem, not a binary one."
     return f"{message}."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightning_evalkit.counts.profile import ProfileCounter
-from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.inputs import Binary, Inputs, Multiclass, Multilabel
 from lightning_evalkit.inputs.declaration import names_given, refuse_large
 from lightning_evalkit.inputs.numbers import checked_share, listed
@@ -89,6 +89,8 @@ class LossProfile(Tally):
             raise DeclarationError(
                 f"expected an index for each of {target.shape[:1].numel()} samples, got {tuple(indices.shape)}."
             )
+        if indices is not None and indices.device != target.device:
+            raise InputError(f"expected indices on the device of target, got {indices.device} and {target.device}.")
         super().update(preds, target, sample_weight)
         every = self.counter.elements(preds, target, sample_weight)
         shape = target.shape[:1].numel(), target.shape[1:].numel()  # of a single element too, which has no length

@@ -1,13 +1,24 @@
-"""Numbers of classes beside logits of shape (N, C, ...): the second dimension is that of the classes or labels."""
+"""Logits of shape (N, C, ...) and numbers of classes beside them: the second dimension is that of classes or labels."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lightning_evalkit.errors import DeclarationError
+from torch import Tensor
+
+from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.inputs.arrays import tensor_of
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    import torch
+
+
+def as_logits(logits: Any, device: torch.device, done: str = "scaled") -> Tensor:
+    """Return logits, of an array or a list as a tensor on the device; labels are refused."""
+    given: Tensor = logits if isinstance(logits, Tensor) else tensor_of("logits", logits, device)
+    if not given.is_floating_point():
+        raise InputError(f"expected logits, got {given.dtype}: labels have no confidence that could be {done}.")
+    return given
 
 
 def insist_on_classes(logits: Tensor, width: int) -> None:

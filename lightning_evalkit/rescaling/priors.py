@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn import Module
 
-from lightning_evalkit.errors import DeclarationError, InputError
-from lightning_evalkit.rescaling.classes import along_classes
+from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.rescaling.classes import along_classes, as_logits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,8 +63,7 @@ class PriorCorrection(Module):
 
     def forward(self, logits: Tensor) -> Tensor:
         """Corrected logits, in their own precision."""
-        if not logits.is_floating_point():
-            raise InputError(f"expected logits, got {logits.dtype}: labels have no confidence that could be corrected.")
+        logits = as_logits(logits, self.shift.device, "corrected")
         precise = logits.to(torch.promote_types(logits.dtype, self.shift.dtype))
         return (precise - along_classes(self.shift, logits)).to(logits.dtype)
 

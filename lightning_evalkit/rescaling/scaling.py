@@ -10,8 +10,9 @@ from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.counts import real_dtype
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.inputs.arrays import tensor_of
 from lightning_evalkit.metrics.loss_profile import LossProfile
-from lightning_evalkit.rescaling.classes import insist_on_classes
+from lightning_evalkit.rescaling.classes import as_logits, insist_on_classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,9 +40,15 @@ class Scaling(Module):
         """Fit to logits and targets of data that was not trained on; whole weights equal repetition, 0 removal."""
         raise NotImplementedError
 
+    def _tensors(self, logits: Any, target: Any, sample_weight: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What to fit to; arrays and lists as tensors."""
+        logits = as_logits(logits, self.profile.device)
+        target = tensor_of("target", target, logits.device)
+        weighted = sample_weight is not None
+        return logits, target, tensor_of("sample_weight", sample_weight, logits.device) if weighted else None
+
     def _checked(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None) -> Profile:
         """What is known of the losses; labels have none."""
-        insist_on_logits(logits)
         if not len(logits):
             raise InputError("expected logits to fit to, got none.")
         profile = self.profile.to(logits.device)
@@ -82,7 +89,7 @@ class TemperatureScaling(Scaling):
 
     def fit(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> TemperatureScaling:
         """Fit to logits and targets of data that was not trained on; whole weights equal repetition, 0 removal."""
-        return self.adopt(self._checked(logits, target, sample_weight))
+        return self.adopt(self._checked(*self._tensors(logits, target, sample_weight)))
 
     def adopt(self, profile: Profile) -> TemperatureScaling:
         """Take the best temperature of losses that were profiled elsewhere."""
@@ -101,12 +108,6 @@ class TemperatureScaling(Scaling):
 
     def forward(self, logits: Tensor) -> Tensor:
         """Scaled logits, in their own precision."""
-        insist_on_logits(logits)
+        logits = as_logits(logits, self.temperature.device)
         insist_on_classes(logits, self.width)
         return (logits / self.temperature).to(logits.dtype)
-
-
-def insist_on_logits(logits: Tensor) -> None:
-    """Labels are refused."""
-    if not logits.is_floating_point():
-        raise InputError(f"expected logits, got {logits.dtype}: labels have no confidence that could be scaled.")

@@ -9,9 +9,9 @@ from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.counts import real_dtype
 from lightning_evalkit.errors import InputError
-from lightning_evalkit.rescaling.classes import along_classes, by_element
+from lightning_evalkit.rescaling.classes import along_classes, as_logits, by_element
 from lightning_evalkit.rescaling.newton import STEPS, OneOfMany, YesNo, least
-from lightning_evalkit.rescaling.scaling import Scaling, insist_on_logits
+from lightning_evalkit.rescaling.scaling import Scaling
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,6 +42,7 @@ class VectorScaling(Scaling):
 
     def fit(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> VectorScaling:
         """Fit to logits and targets of data that was not trained on; works inside inference mode too."""
+        logits, target, sample_weight = self._tensors(logits, target, sample_weight)
         self._checked(logits, target, sample_weight)
         with torch.inference_mode(False), torch.no_grad():
             samples = self._samples(logits.detach(), target, sample_weight)
@@ -102,7 +103,7 @@ class VectorScaling(Scaling):
 
     def forward(self, logits: Tensor) -> Tensor:
         """Scaled logits, in their own precision."""
-        insist_on_logits(logits)
+        logits = as_logits(logits, self.scale.device)
         scale, shift = (along_classes(part, logits) for part in (self.scale, self.shift))
         return (logits.to(torch.promote_types(logits.dtype, scale.dtype)) * scale + shift).to(logits.dtype)
 

@@ -17,8 +17,8 @@ from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from lightning_evalkit.counts import Counter, Counts, Ledger, Totals, real_dtype
 from lightning_evalkit.errors import InputError, MixedReadingWarning
+from lightning_evalkit.inputs.arrays import as_tensors
 from lightning_evalkit.inputs.declaration import refuse_large
-from lightning_evalkit.inputs.tensors import explain_failure
 from lightning_evalkit.state import checkpoint
 from lightning_evalkit.state.storage import RowStorage, Storage, SumStorage
 from lightning_evalkit.state.unscripted import Unscripted
@@ -100,11 +100,15 @@ class Tally(Unscripted, Metric):
             if torch.compiler.is_compiling():
                 update(*args, **kwargs)
             else:
+                tensors = None
                 try:
                     update(*args, **kwargs)
                 except Exception as failure:
-                    explain_failure(update, failure, *args, **kwargs)
-                    raise
+                    tensors = as_tensors(update, failure, self.counter.task, self._device, *args, **kwargs)
+                    if tensors is None:
+                        raise
+                if tensors is not None:  # of arrays or lists
+                    wrapped(*tensors.args, **tensors.kwargs)
             self.__dict__["_computed"] = None
 
         return wrapped

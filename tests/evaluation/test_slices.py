@@ -350,7 +350,7 @@ def test_a_confusion_matrix_for_every_group() -> None:
 WRONG_GROUPS = {
     "names": (
         ["de", "fr", "de"],
-        "to be a tensor with the number of a group for each sample, got list",
+        "expected every text in groups to be one of .*, got 'de' at position 0: declare group_names",
     ),
     "negative": (torch.tensor([0, 1, -1]), r"from 0 to 3, got -1 at position 2 \(1 of 3 values are wrong\)"),
     "too_large": (torch.tensor([5, 1, 7]), r"from 0 to 3, got 5 at position 0 \(2 of 3 values are wrong\)"),

@@ -134,8 +134,8 @@ def test_arguments_that_a_function_does_not_have_are_told(call: Any, expected: s
 
 
 def test_an_error_of_the_batch_itself_is_not_taken_for_one_of_the_arguments():
-    with pytest.raises(InputError, match="expected tensors, got list as preds"):
-        functional.binary_accuracy([0.5], torch.tensor([1]))
+    with pytest.raises(InputError, match="got str as preds: pass the numbers themselves"):
+        functional.binary_accuracy("0.5", torch.tensor([1]))
 
 
 @pytest.mark.parametrize(
