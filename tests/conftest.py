@@ -9,6 +9,8 @@ from hypothesis import settings
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+# What Lightning's CLI calls of jsonargparse is Lightning's matter.
+os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
 
 # Ranks are forked from a process that has no thread and has imported, once, what takes each of them seconds.
 multiprocessing.set_forkserver_preload(["lightning_evalkit.cli.training", "sklearn.metrics", "hypothesis", "pytest"])

@@ -11,7 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
 from packaging.requirements import Requirement
+from pages import PAGES
 
 import lightning_evalkit
 from lightning_evalkit import Counts
@@ -141,6 +143,16 @@ def test_wheel_reproduces_in_an_empty_folder(environment: Path, tmp_path: Path):
     results = json.loads((tmp_path / "runs/reproduce/results.json").read_text(encoding="utf-8"))
     assert [row["scenario"] for row in results["scenarios"]] == ["balanced", "imbalanced", "poor"]
     assert (tmp_path / "runs/reproduce/accuracy_equals_f1.png").stat().st_size > 10_000
+
+
+# ---- the source distribution
+
+
+def test_source_distribution_has_everything_that_the_tests_read():
+    files = {each.distribution_path for each in SdistBuilder(str(REPOSITORY)).recurse_included_files()}
+    pages = {page.relative_to(REPOSITORY).as_posix() for page in PAGES}
+    assert pages <= {*files, "README.md"}  # which goes along with the metadata
+    assert {"Makefile", "constraints.txt", "experiments/base.yaml", "tests/conftest.py"} <= files
 
 
 # ---- set-up files
