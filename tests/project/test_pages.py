@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from pages import PAGES, REPOSITORY, anchors, blocks, commands, links, run, shortened
 
+from lightning_evalkit.statistics import SCORE_STATISTICS, STATISTICS
+
 README = REPOSITORY / "README.md"
 INDEX = REPOSITORY / "docs" / "index.md"
 SMOOTH = pytest.mark.filterwarnings(
@@ -28,7 +30,16 @@ def test_pages_were_found():
     assert len(PAGES) >= 14
 
 
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a page adds to the tables of statistics is gone after it."""
+    for table in (STATISTICS, SCORE_STATISTICS):
+        monkeypatch.setattr(table, "_entries", {**table._entries})
+        monkeypatch.setattr(table, "_synonyms", {**table._synonyms})
+
+
 @SMOOTH
+@pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)  # whatever an example writes is thrown away
@@ -119,6 +130,7 @@ def test_a_page_runs_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.M
         ("make test", "tensorboard --logdir runs", "nothing was logged there"),
         ("make test", "torchrun --no-python evalkit fit --model Nothing", "ended with 2"),
         ("make test", "python absent.py", "there is no such file"),
+        ("make test", "pytest tests/absent", "there are no such tests"),
         ("```csv some.csv", "```json", "line 14"),
     ],
 )

@@ -126,6 +126,7 @@ def run_command(words: list[str], place: str) -> None:
         "evalkit": run_evalkit,
         "make": check_make,
         "pip": check_pip,
+        "pytest": check_pytest,
         "python": run_python,
         "tensorboard": check_tensorboard,
         "torchrun": check_torchrun,
@@ -172,6 +173,15 @@ def check_pip(words: list[str]) -> None:
         project = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
         missing = [extra for extra in required.extras if not re.search(rf"^{extra} = \[", project, re.MULTILINE)]
         assert not missing, f"there is no extra {missing}"
+
+
+def check_pytest(words: list[str]) -> None:
+    """The folders are there, and pytest has the options."""
+    options = re.compile(r"-m|--hypothesis-profile=(some|many)")
+    paths = [word for word in words if word.startswith("tests")]
+    assert paths, "no tests are named"
+    assert all((REPOSITORY / path).exists() for path in paths), "there are no such tests"
+    assert all(options.fullmatch(word) for word in words if word.startswith("-")), "there is no such option"
 
 
 def run_python(words: list[str]) -> None:
