@@ -6,6 +6,7 @@ from lightning_evalkit.counts.calibration_sums import Calibration
 from lightning_evalkit.counts.counter import Counter, Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.counts_and_scores import CountsAndScores
+from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.losses import LossCounter
 from lightning_evalkit.counts.multiclass import MulticlassCounter
 from lightning_evalkit.counts.multilabel import MultilabelCounter
@@ -16,10 +17,12 @@ from lightning_evalkit.counts.stored_scores import StoredScores
 __all__ = [
     "BinaryCounter",
     "Calibration",
+    "Cells",
     "Counter",
     "Counts",
     "CountsAndScores",
     "Edges",
+    "Layout",
     "Ledger",
     "LossCounter",
     "MulticlassCounter",

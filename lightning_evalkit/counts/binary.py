@@ -4,10 +4,8 @@ At once, on the CPU: values are checked first and a bad batch raises, so nothing
 Deferred, on an accelerator and inside ``torch.compile``: a dozen operators, none of which waits for the device.
 Samples that are not what was declared fall out of both classes; their number is what is missing from the total.
 
-Totals are kept in marginals, for T thresholds:
-    tp × T, fp × T, positives, negatives, [ignored,] samples, [batches guessed to be probabilities, logits,] updates
-Weights are kept in cells, as reals, because a difference of sums loses what is small beside them:
-    tp × T, fp × T, fn × T, tn × T
+Totals are kept in marginals: true and false positives of each threshold, positives and negatives. Weights are kept in
+the four cells of each table, because a difference of sums loses what is small beside them.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ import torch
 from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import checked, decided, guesses, unweighable
+from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import (
     BLOCK,
     Array,
@@ -46,9 +45,11 @@ class BinaryCounter(EagerOrDeferred):
     def __init__(self, task: Binary) -> None:
         self.task = task
         self.ignores, self.guesses = task.ignore_index is not None, task.inputs == "auto"
-        self.marginals = 2 * len(task.thresholds) + 2
-        self.width = self.marginals + self.ignores + 2 * self.guesses + 2
-        self.real_width = 4 * len(task.thresholds) if task.weighted else 0
+        tables = len(task.thresholds)
+        self.predicted, self.classes = Cells(tp=tables, fp=tables), Cells(positives=1, negatives=1)
+        self.masks = self.predicted + self.classes + Cells(ignored=int(self.ignores), samples=1)
+        weights = self.predicted + Cells(fn=tables, tn=tables) if task.weighted else Cells()
+        self.layout = Layout(self.masks + Cells(guessed=2 * self.guesses) + Cells(updates=1), weights)
         self.plain = not task.weighted and not task.samplewise
 
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
@@ -61,19 +62,17 @@ class BinaryCounter(EagerOrDeferred):
         totals = sums[0] if len(sums) == 1 else None if None in sums else [sum(c) for c in zip(*sums, strict=True)]
         if totals is None:
             raise InputError(self.task.complaint(preds, target, None))
-        totals.append(samples)
         if self.guesses:
             totals += [samples > 0 and score_kind == kind for kind in ("probabilities", "logits")]
         return Totals(torch.from_numpy(np.array([*totals, 1], dtype=np.int64)))
 
     def _block(self, preds: Tensor, target: Tensor, score_kind: str) -> list[Any] | None:
-        """The sums over one block, up to the ignored; None if a value is not what was declared."""
+        """The sums over one block; None if a value is not what was declared."""
         scores, truth = array_of(preds), array_of(target)
-        ignored = []
+        samples = truth.size
         if self.ignores:
             used = ~any_of(truth, self.task.marks(target.dtype))
-            ignored = [truth.size - np.count_nonzero(used)]
-            if ignored[0]:
+            if np.count_nonzero(used) < samples:
                 scores, truth = scores[used], truth[used]
         positive = ones_among(truth)
         above = self._above(scores, score_kind, preds.dtype)
@@ -82,7 +81,14 @@ class BinaryCounter(EagerOrDeferred):
         positives = np.count_nonzero(positive)
         tp = [np.count_nonzero(mask & positive) for mask in above]
         fp = [np.count_nonzero(mask) - both for mask, both in zip(above, tp, strict=True)]
-        return [*tp, *fp, positives, truth.size - positives, *ignored]
+        return self.masks.flat(
+            tp=tp,
+            fp=fp,
+            positives=(positives,),
+            negatives=(truth.size - positives,),
+            ignored=(samples - truth.size,),
+            samples=(samples,),
+        )
 
     def _above(self, scores: Array, score_kind: str, kind: torch.dtype) -> list[Array] | None:
         """Which scores are above each cut; None if a score is not what was declared."""
@@ -104,19 +110,20 @@ class BinaryCounter(EagerOrDeferred):
             masks = masks & there
         sums, reals = masks.sum(-1), None
         if weight is not None:
-            reals = torch.where(self._cells(masks), weight, 0.0).sum(-1)
+            reals = torch.where(self._tables(masks), weight, 0.0).sum(-1)
         if self.task.samplewise:
             sums, reals = sums.T, None if reals is None else reals.T
         if self.guesses:
             sums = torch.cat((sums, guesses(probable, preds, sums, weight)), -1)
         return Totals(torch.constant_pad_nd(sums, (0, 1), 1), reals)
 
-    def _cells(self, masks: Tensor) -> Tensor:
+    def _tables(self, masks: Tensor) -> Tensor:
         """The masks of tp, fp, fn and tn, one for each threshold."""
-        above, classes, _ = masks.split((self.marginals - 2, 2, len(masks) - self.marginals))
-        if self.marginals > 4:
+        widths = (self.predicted.width, self.classes.width)
+        predicted, classes, _ = masks.split((*widths, len(masks) - sum(widths)))
+        if len(self.task.thresholds) > 1:
             classes = classes.repeat_interleave(len(self.task.thresholds), 0)
-        return torch.cat((above, above ^ classes))
+        return torch.cat((predicted, predicted ^ classes))
 
     def _rows(self, above: list[Tensor], truth: Tensor, target: Tensor, there: Tensor | None) -> list[Tensor]:
         """One mask per sum that is kept; samples that are not what was declared are in none."""
@@ -125,34 +132,36 @@ class BinaryCounter(EagerOrDeferred):
             positive = torch.zeros_like(positive)
         if self.task.ignore_index == 0:
             negative = torch.zeros_like(negative)
-        rows = [a & positive for a in above] + [a & negative for a in above] + [positive, negative]
-        if self.ignores:
-            rows.append(self.task.left_out(target))
         if there is None:
             there = torch.ones_like(positive)  # summed like the others, the number of samples may be a symbol
-        return [*rows, there]
+        return self.masks.flat(
+            tp=[a & positive for a in above],
+            fp=[a & negative for a in above],
+            positives=[positive],
+            negatives=[negative],
+            ignored=[self.task.left_out(target)] if self.ignores else [],
+            samples=[there],
+        )
 
     def counts(self, totals: Totals) -> Counts:
         """The counts, of shape (T,) or (N, T)."""
-        thresholds = len(self.task.thresholds)
+        integers, reals = self.layout
         if totals.reals is not None:
-            return Counts(*totals.reals.unflatten(-1, (4, thresholds)).unbind(-2))
-        kept = totals.integers
-        tp, fp = kept.narrow(-1, 0, thresholds), kept.narrow(-1, thresholds, thresholds)
-        positives, negatives = kept.narrow(-1, 2 * thresholds, 1), kept.narrow(-1, 2 * thresholds + 1, 1)
+            return Counts(*(reals.read(totals.reals, name) for name in ("tp", "fp", "fn", "tn")))
+        marginals = ("tp", "fp", "positives", "negatives")
+        tp, fp, positives, negatives = (integers.read(totals.integers, name) for name in marginals)
         return Counts(tp=tp, fp=fp, fn=positives - tp, tn=negatives - fp)
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping; samples counted one by one are a batch each."""
         integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
-        first = self.marginals - 2
-        *classes, updates = integers.narrow(0, first, self.width - first).tolist()
-        logits, probabilities = (classes.pop(), classes.pop()) if self.guesses else (0, 0)
-        samples = classes.pop()
+        names = ("positives", "negatives", "ignored", "samples", "guessed", "updates")
+        *classes, ignored, samples, guessed, updates = self.layout.integers.numbers(integers, *names)
+        probabilities, logits = guessed or (0, 0)
         return Ledger(
-            updates=updates,
-            ignored=classes[2] if self.ignores else 0,
-            invalid=samples - sum(classes),
+            updates=sum(updates),
+            ignored=sum(ignored),
+            invalid=sum(samples) - sum(ignored) - sum(map(sum, classes)),
             guessed_logits=logits,
             guessed_probabilities=probabilities,
         )

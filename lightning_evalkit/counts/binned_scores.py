@@ -3,15 +3,14 @@
 Every task is asked as yes-or-no questions: one of a binary problem, one for each label, one class against the rest for
 each class. What a threshold would decide is then a sum over bins, for every threshold at once.
 
-Totals, for K questions and B bins: elements that are valid, ignored, all, those whose bin is in doubt (in bfloat16
-bins: that no bfloat16 holds), [batches guessed to be probabilities, logits,] updates; no × B and yes × B for each
-question, as reals where weighted, and behind those, where declared, the sums of ``probabilities``. A batch on the CPU
-names its bins, and is not as wide as they are.
+The histogram holds the bins of "no" and then those of "yes" for each question, weighted where declared. A batch on the
+CPU names the bins it adds to, and is not as wide as they are. ``doubtful`` are elements whose bin is in doubt; in
+bfloat16 bins those that no bfloat16 holds.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +21,7 @@ from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals, is
 from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.decisions import unweighable
 from lightning_evalkit.counts.histogram import histogram, weighted_histogram
+from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import BLOCK, Array, any_of, array_of, within, within_unit, without_nan
 from lightning_evalkit.counts.odds import class_log_odds, doubtful, reach
 from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
@@ -32,6 +32,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.inputs import Declaration
+
+
+class Block(NamedTuple):
+    """What a part of a batch adds: places of the state that are one higher, sums over probabilities, and numbers."""
+
+    places: Array
+    sums: Array | None
+    valid: int
+    elements: int
+    doubtful: int
 
 
 class ScoreCounter(EagerOrDeferred):
@@ -54,10 +64,12 @@ class ScoreCounter(EagerOrDeferred):
         self.bins: Bins = bins_of(task.binning, self.score_kind)
         self.computed = self.is_multiclass and self.score_kind == "logits"
         self.cells = 2 * self.num_curves * self.bins.number
-        self.begin = 4 + 2 * self.guesses + 1
-        self.width = self.begin + (0 if task.weighted else self.cells)
-        self.sums = calibration_sums.width(self.judged, task.binning.calibration_bins) if task.binning.sums else 0
-        self.real_width = (self.cells if task.weighted else 0) + self.sums
+        self.books = Cells(valid=1, ignored=1, elements=1, doubtful=1, guessed=2 * self.guesses, updates=1)
+        bins = task.binning.calibration_bins
+        self.sums = calibration_sums.cells_of(self.judged, bins) if task.binning.sums else Cells()
+        weighed = self.cells if task.weighted else 0
+        integers = self.books + Cells(histogram=self.cells - weighed)
+        self.layout = Layout(integers, Cells(histogram=weighed) + self.sums)
         self.plain = not task.weighted
 
     # ---- at once
@@ -72,16 +84,21 @@ class ScoreCounter(EagerOrDeferred):
         probable = self.task.inputs != "logits" and self._probable(array_of(preds), target)
         rows = max(BLOCK // self.num_curves, 1)
         blocks = [(preds, target)] if len(preds) <= rows else zip(preds.split(rows), target.split(rows), strict=True)
-        ledger, reals = np.zeros(self.begin, dtype=np.int64), np.zeros(self.sums)
-        places = [self._block(scores, truth, probable, ledger, reals) for scores, truth in blocks]
-        counted = [block for block in places if block is not None]
-        if len(counted) < len(places):
+        found = [self._block(scores, truth, probable) for scores, truth in blocks]
+        counted = [block for block in found if block is not None]
+        if len(counted) < len(found):
             raise InputError(self.task.complaint(preds, target, None))
-        if self.guesses and preds.numel():
-            ledger[-3 if probable else -2] = 1
-        ledger[-1] = 1
-        numbers = torch.from_numpy(counted[0] if len(counted) == 1 else np.concatenate(counted))
-        return Totals(torch.from_numpy(ledger), torch.from_numpy(reals) if self.sums else None, numbers)
+        block = counted[0] if len(counted) == 1 else _joined(counted)
+        books = self.books.flat(
+            valid=(block.valid,),
+            ignored=(block.elements - block.valid,),
+            elements=(block.elements,),
+            doubtful=(block.doubtful,),
+            guessed=(probable, not probable) if preds.numel() else (0, 0),
+            updates=(1,),
+        )
+        reals = None if block.sums is None else torch.from_numpy(block.sums)
+        return Totals(torch.from_numpy(np.array(books, dtype=np.int64)), reals, torch.from_numpy(block.places))
 
     def _probable(self, scores: Array, target: Tensor) -> bool:
         """Whether all scores that are not ignored are in [0, 1]."""
@@ -90,8 +107,8 @@ class ScoreCounter(EagerOrDeferred):
         used = ~any_of(array_of(target), self.task.marks(target.dtype))
         return within_unit((np.moveaxis(scores, 1, -1) if self.is_multiclass else scores)[used])
 
-    def _block(self, preds: Tensor, target: Tensor, probable: bool, ledger: Array, reals: Array) -> Array | None:
-        """The places of one block, its sums added; None if a value is not what was declared."""
+    def _block(self, preds: Tensor, target: Tensor, probable: bool) -> Block | None:
+        """What one block adds; None if a value is not what was declared."""
         scores, truth = array_of(preds), array_of(target)
         if self.is_multiclass:
             scores, truth = np.moveaxis(scores, 1, -1).reshape(-1, self.num_curves), truth.ravel()
@@ -100,20 +117,11 @@ class ScoreCounter(EagerOrDeferred):
             used = ~any_of(truth, self.task.marks(target.dtype))
             scores, truth = scores[used], truth[used]
             if self.labels:
-                return self._count(scores, truth, probable, np.nonzero(used)[1], elements, ledger, reals)
+                return self._count(scores, truth, probable, np.nonzero(used)[1], elements)
         questions = np.arange(self.num_curves) if scores.ndim > 1 else 0
-        return self._count(scores, truth, probable, questions, elements, ledger, reals)
+        return self._count(scores, truth, probable, questions, elements)
 
-    def _count(
-        self,
-        scores: Array,
-        truth: Array,
-        probable: bool,
-        questions: Any,
-        elements: int,
-        ledger: Array,
-        reals: Array,
-    ) -> Array | None:
+    def _count(self, scores: Array, truth: Array, probable: bool, questions: Any, elements: int) -> Block | None:
         check = without_nan if self.score_kind == "logits" or (self.guesses and not probable) else within_unit
         if not check(scores) or not _whole(truth) or not within(truth, self.num_curves if self.is_multiclass else 2):
             return None
@@ -121,21 +129,22 @@ class ScoreCounter(EagerOrDeferred):
             return None  # a softmax is no number where the largest logit is infinite
         given = torch.from_numpy(np.ascontiguousarray(scores))
         values = self._as_binned(given, probable).numpy()
-        if self.sums:
+        sums = None
+        if self.sums.width:
             judged = self._judged(given, torch.from_numpy(truth.astype(np.int64)), probable)
             asked = np.broadcast_to(questions, truth.shape) if self.judged > 1 else None
-            reals += calibration_sums.summed_at_once(judged, asked, self.judged, self.task.binning.calibration_bins)
+            sums = calibration_sums.summed_at_once(judged, asked, self.sums)
         if self.is_multiclass:
             truth = truth[:, None] == questions
-        ledger[:3] += scores.size, elements - scores.size, elements
+        doubt = 0
         if self.kind == "bfloat16":
             single = values.astype(np.float32)
-            ledger[3] += np.count_nonzero((single.view(np.int32) & 0xFFFF != 0) | (single != values))
+            doubt = int(np.count_nonzero((single.view(np.int32) & 0xFFFF != 0) | (single != values)))
         elif self.computed:
-            ledger[3] += doubtful(self.bins, values)
-        rows = (questions * 2 + truth.astype(np.int32)) * self.bins.number + self.begin
+            doubt = doubtful(self.bins, values)
+        rows = (questions * 2 + truth.astype(np.int32)) * self.bins.number + self.books.width
         places: Array = (self.bins.at_once(values) + rows).ravel()
-        return places
+        return Block(places, sums, scores.size, elements, doubt)
 
     def _as_binned(self, scores: Tensor, probable: Any) -> Tensor:
         """Scores of the kind that the bins are for: log-odds of classes, probabilities of guessed logits."""
@@ -164,20 +173,24 @@ class ScoreCounter(EagerOrDeferred):
         values = self._as_binned(preds, probable)
         codes = self.bins.deferred(values) + (questions * 2 + answers) * self.bins.number
         codes = torch.where(used, codes, self.cells)
-        sums = (used, (ignored & there).expand_as(used), there.expand_as(used), self._uncertain(values, used))
-        ledger = torch.stack([each.sum() for each in sums])
-        if self.guesses:
-            ledger = torch.cat((ledger, self._guess(probable, preds, weight)))
-        ledger = torch.constant_pad_nd(ledger, (0, 1), 1)
-        reals = []
+        doubt = self._uncertain(values, used)
+        books = self.books.flat(
+            valid=[used.sum()],
+            ignored=[(ignored & there).expand_as(used).sum()],
+            elements=[there.expand_as(used).sum()],
+            doubtful=[doubt.sum()],
+            guessed=self._guess(probable, preds, weight),
+            updates=[torch.ones((), dtype=torch.int64, device=preds.device)],
+        )
+        integers, reals = torch.stack(books), []
         if weight is None:
-            ledger = torch.cat((ledger, histogram(codes, self.cells + 1).narrow(0, 0, self.cells)))
+            integers = torch.cat((integers, histogram(codes, self.cells + 1).narrow(0, 0, self.cells)))
         else:
             spread = torch.where(used, weight.expand(codes.shape), 0.0)
             reals.append(weighted_histogram(codes, spread, self.cells + 1).narrow(0, 0, self.cells))
-        if self.sums:
+        if self.sums.width:
             reals.append(self._judged_deferred(preds, truth, questions, probable, weight, used))
-        return Totals(ledger, torch.cat(reals) if reals else None)
+        return Totals(integers, torch.cat(reals) if reals else None)
 
     def _judged_deferred(
         self, preds: Tensor, truth: Tensor, questions: Tensor, probable: Any, weight: Tensor | None, used: Tensor
@@ -189,7 +202,7 @@ class ScoreCounter(EagerOrDeferred):
             asked, judged = torch.zeros_like(truth), self._judged(preds, truth, probable)
         else:
             asked, judged = questions.expand(preds.shape), self._judged(preds, truth == 1, probable)
-        return calibration_sums.summed(judged, asked, self.judged, self.task.binning.calibration_bins, weight, used)
+        return calibration_sums.summed(judged, asked, self.sums, weight, used)
 
     def _arranged(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Scores (M, K), truth (M, 1) or (M, K), which targets are ignored, and which are whole numbers."""
@@ -233,12 +246,14 @@ class ScoreCounter(EagerOrDeferred):
             good = good & (preds.amax(-1, keepdim=True).abs() != torch.inf)  # of which a softmax is no number
         return good.all(-1, keepdim=True).expand_as(good) if self.is_multiclass else good, probable
 
-    def _guess(self, probable: Tensor | None, preds: Tensor, weight: Tensor | None) -> Tensor:
-        assert probable is not None  # guessed
+    def _guess(self, probable: Tensor | None, preds: Tensor, weight: Tensor | None) -> list[Tensor]:
+        """Whether the batch was guessed to be probabilities, and logits, as numbers; an empty one is neither."""
+        if probable is None:
+            return []
         if not preds.numel():
-            return torch.zeros(2, dtype=torch.int64, device=preds.device)
-        guessed = torch.stack((probable, probable.logical_not()))
-        return (guessed if weight is None else guessed & weight.any()).long()
+            return [torch.zeros_like(probable, dtype=torch.int64)] * 2
+        guessed = (probable, probable.logical_not())
+        return [(each if weight is None else each & weight.any()).long() for each in guessed]
 
     def _uncertain(self, values: Tensor, used: Tensor) -> Tensor:
         """Which scores are in doubt, or no bfloat16 numbers, where that matters."""
@@ -255,13 +270,16 @@ class ScoreCounter(EagerOrDeferred):
 
     def scores(self, totals: Totals) -> ScoreCounts:
         """The histograms."""
-        weighed = totals.reals if self.task.weighted else None
-        kept = totals.integers.narrow(0, self.begin, self.cells) if weighed is None else weighed
+        if self.task.weighted and totals.reals is not None:
+            kept = self.layout.reals.read(totals.reals, "histogram")
+        else:
+            kept = self.layout.integers.read(totals.integers, "histogram")
         if real_dtype(kept.device) != torch.float64:
             kept = kept.cpu()  # rates and areas need it
-        no, yes = kept.narrow(0, 0, self.cells).view(self.num_curves, 2, self.bins.number).unbind(1)
+        no, yes = kept.view(self.num_curves, 2, self.bins.number).unbind(1)
         bins = self.bins
-        valid, _, _, uncertain, *_, updates = self._ledger(totals)
+        names = ("valid", "doubtful", "updates")
+        valid, uncertain, updates = map(sum, self.books.numbers(totals.integers, *names))
         if self.kind == "bfloat16" and uncertain:
             bins = BFloat16Bins(self.score_kind, others=True)
         alone, lowest, below = (part.to(yes.device) for part in (bins.alone(), bins.lowest(), bins.below()))
@@ -269,7 +287,7 @@ class ScoreCounter(EagerOrDeferred):
         edges = Edges(first, cut, self.score_kind == "logits")
         unit = torch.finfo(real_dtype(totals.integers.device)).eps / 2
         apart = {"fine": reach(self.num_curves, bins.number, unit), "cuts": 1}.get(self.kind, 0) if uncertain else 0
-        error = 0.0 if weighed is None else (valid + updates) * unit
+        error = (valid + updates) * unit if self.task.weighted else 0.0
         return ScoreCounts(yes, no, alone, lowest, below, edges, self.kind == "cuts", apart, error)
 
     def tables(self, totals: Totals) -> list[ScoreCounts]:
@@ -279,28 +297,31 @@ class ScoreCounter(EagerOrDeferred):
     def calibration(self, totals: Totals) -> calibration_sums.Calibration:
         """The sums over probabilities."""
         assert totals.reals is not None  # declared
-        row = totals.reals.narrow(0, self.real_width - self.sums, self.sums)
-        return calibration_sums.unpack(row, self.judged, self.task.binning.calibration_bins)
-
-    def _ledger(self, totals: Totals) -> list[int]:
-        numbers: list[int] = totals.integers.narrow(0, 0, self.begin).tolist()
-        return numbers
+        return calibration_sums.unpack(totals.reals, self.layout.reals)
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping, in samples."""
-        valid, ignored, elements, _, *guesses, updates = self._ledger(totals)
+        valid, ignored, elements, guessed, updates = self.books.numbers(
+            totals.integers, "valid", "ignored", "elements", "guessed", "updates"
+        )
+        probabilities, logits = guessed or (0, 0)
         per_sample = self.num_curves if self.is_multiclass else 1
         return Ledger(
-            updates=updates,
-            ignored=ignored // per_sample,
-            invalid=(elements - ignored - valid) // per_sample,
-            guessed_logits=guesses[1] if guesses else 0,
-            guessed_probabilities=guesses[0] if guesses else 0,
+            updates=sum(updates),
+            ignored=sum(ignored) // per_sample,
+            invalid=(sum(elements) - sum(ignored) - sum(valid)) // per_sample,
+            guessed_logits=logits,
+            guessed_probabilities=probabilities,
         )
 
     def counts(self, totals: Totals) -> Any:
         """Refused: there is no threshold to count at."""
         raise InputError("a curve has no counts without a threshold: ask for them at one.")
+
+
+def _joined(blocks: list[Block]) -> Block:
+    places, sums, *numbers = zip(*blocks, strict=True)
+    return Block(np.concatenate(places), None if sums[0] is None else np.sum(sums, axis=0), *map(sum, numbers))
 
 
 def _whole(truth: Array) -> bool:

@@ -1,8 +1,7 @@
 """Sums over probabilities that no histogram of scores contains: Brier score, log loss and calibration.
 
-For each question (label; one for a binary problem, one for all classes of a multiclass problem, about the class with
-the highest probability), with B calibration bins:
-    squared errors, log losses, weights, weights × B, confidences × B, hits × B
+Each label has its own sums, a binary problem has one set, and so have all classes of a multiclass problem together:
+those of the class with the highest probability.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from torch.nn.functional import logsigmoid, nll_loss
 
 from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.histogram import weighted_histogram
+from lightning_evalkit.counts.layout import Cells, Item
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,8 +84,9 @@ def _real(scores: Tensor) -> Tensor:
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
-def summed_at_once(judged: Judged, questions: Array | None, number: int, bins: int) -> Array:
+def summed_at_once(judged: Judged, questions: Array | None, cells: Cells) -> Array:
     """The sums as one row, on the CPU; ``questions`` is None where there is one."""
+    number, bins = _shape(cells)
     error, loss, confidence, hit = (part.numpy().ravel() for part in judged)
     if questions is None:
         by_question = [
@@ -96,7 +97,7 @@ def summed_at_once(judged: Judged, questions: Array | None, number: int, bins: i
         by_question = [np.bincount(questions, part, number) for part in (error, loss, None)]
     places = _inside(confidence, bins) + (0 if questions is None else questions * bins)
     by_bin = [np.bincount(places, part, number * bins) for part in (None, confidence, hit)]
-    return np.concatenate((*by_question, *by_bin), dtype=np.float64)
+    return np.concatenate(_in_order(cells, *by_question, *by_bin), dtype=np.float64)
 
 
 def _inside(confidence: Array, bins: int) -> Array:
@@ -110,10 +111,9 @@ def _inside(confidence: Array, bins: int) -> Array:
     return inside
 
 
-def summed(
-    judged: Judged, questions: Tensor, number: int, bins: int, weight: Tensor | None, used: Tensor | None
-) -> Tensor:
+def summed(judged: Judged, questions: Tensor, cells: Cells, weight: Tensor | None, used: Tensor | None) -> Tensor:
     """The sums as one row, over the elements that are used; their questions are numbers of the same shape."""
+    number, bins = _shape(cells)
     kind = real_dtype(judged.confidence.device)
     ones = torch.ones_like(judged.confidence, dtype=kind)
     weights = ones if weight is None else weight.to(kind).expand(ones.shape)
@@ -128,7 +128,7 @@ def summed(
         weighted_histogram(places, _weighed(value, weights), number * bins)
         for value in (ones, judged.confidence, judged.hit)
     ]
-    return torch.cat((*by_question, *by_bin))
+    return torch.cat(_in_order(cells, *by_question, *by_bin))
 
 
 def _weighed(value: Tensor, weights: Tensor) -> Tensor:
@@ -136,12 +136,24 @@ def _weighed(value: Tensor, weights: Tensor) -> Tensor:
     return torch.where(weights > 0, value.to(weights.dtype), 0) * weights
 
 
-def width(number: int, bins: int) -> int:
-    """How many sums there are."""
-    return number * (3 + 3 * bins)
+def cells_of(number: int, bins: int) -> Cells:
+    """The sums of so many questions, each a field of ``Calibration``."""
+    by_question = Cells(squared_errors=number, log_losses=number, weights=number)
+    return by_question + Cells(bin_weights=number * bins, confidences=number * bins, hits=number * bins)
 
 
-def unpack(row: Tensor, number: int, bins: int) -> Calibration:
-    """The sums out of their row."""
-    parts = row.split([number] * 3 + [number * bins] * 3)
-    return Calibration(*parts[:3], *(part.view(number, bins) for part in parts[3:]))
+def _shape(cells: Cells) -> tuple[int, int]:
+    """The number of questions and of bins."""
+    number = cells.sizes["weights"]
+    return number, cells.sizes["bin_weights"] // number
+
+
+def _in_order(cells: Cells, *sums: Item) -> list[Item]:
+    """The sums, given in the order of ``Calibration``, as they are kept."""
+    return cells.parts(**dict(zip(Calibration._fields, sums, strict=True)))
+
+
+def unpack(row: Tensor, cells: Cells) -> Calibration:
+    """The sums in a row of these cells."""
+    parts = [cells.read(row, name) for name in Calibration._fields]
+    return Calibration(*parts[:3], *(part.view(_shape(cells)) for part in parts[3:]))

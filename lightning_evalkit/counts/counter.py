@@ -1,4 +1,4 @@
-"""What a counter promises the state: batches become two flat tensors that add up, and those can be read again."""
+"""What a counter promises the state: batches become two flat tensors that add up and can be read again."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
     from lightning_evalkit.counts.counts import Counts
+    from lightning_evalkit.counts.layout import Layout
     from lightning_evalkit.inputs import Declaration
 
 
@@ -22,10 +23,10 @@ class Totals(NamedTuple):
     integers: Tensor
     reals: Tensor | None = None
     increments: Tensor | None = None
-    """Of one batch, instead of the integers behind those given: where they are one higher, as often as it is named."""
+    """Sparse form of one batch: each index adds 1 to that integer, beyond the integers that are given."""
 
     def dense(self, width: int) -> Totals:
-        """With all integers, none left to places."""
+        """The same totals with all integers written out."""
         if self.increments is None:
             return self
         integers = torch.bincount(self.increments, minlength=width)
@@ -52,14 +53,15 @@ def is_deferred(values: Tensor) -> bool:
 
 
 class Counter(Protocol):
-    """Turns batches of one declaration into totals of width integers and real_width reals, and totals into counts."""
+    """Turns batches of one declaration into totals of its layout, and totals into counts."""
 
     @property
     def task(self) -> Declaration:
         """What tensors mean."""
 
-    width: int
-    real_width: int
+    @property
+    def layout(self) -> Layout:
+        """Which numbers its totals hold, and where."""
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None, /) -> Totals:
         """The totals of one batch. Raises for bad values on the CPU; elsewhere they are counted as invalid."""

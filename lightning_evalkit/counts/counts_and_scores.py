@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightning_evalkit.counts.counter import Ledger, Totals
+from lightning_evalkit.counts.layout import Layout
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,21 +25,23 @@ class CountsAndScores:
         self.task = counts.task
         self._counts, self._scores = counts, scores
         self.bins = scores.bins
-        self.width, self.real_width = counts.width + scores.width, counts.real_width + scores.real_width
+        pairs = zip(counts.layout, scores.layout, strict=True)
+        self.layout = Layout(*(ours.under("counts") + theirs.under("scores") for ours, theirs in pairs))
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None) -> Totals:
         """Both totals of a batch, behind each other."""
         pairs = [counter.count(preds, target, sample_weight) for counter in (self._counts, self._scores)]
         reals = [totals.reals for totals in pairs if totals.reals is not None]
         integers, places = torch.cat([totals.integers for totals in pairs]), pairs[1].increments
-        places = None if places is None else places + self._counts.width
+        places = None if places is None else places + self._counts.layout.integers.width
         return Totals(integers, torch.cat(reals) if reals else None, places)
 
     def _parts(self, totals: Totals) -> tuple[Totals, Totals]:
-        integers = totals.integers.split((self._counts.width, self._scores.width))
+        layouts = (self._counts.layout, self._scores.layout)
+        integers = totals.integers.split([each.integers.width for each in layouts])
         reals: Any = (None, None)
         if totals.reals is not None:
-            widths = (self._counts.real_width, self._scores.real_width)
+            widths = [each.reals.width for each in layouts]
             reals = [part if width else None for part, width in zip(totals.reals.split(widths), widths, strict=True)]
         return Totals(integers[0], reals[0]), Totals(integers[1], reals[1])
 

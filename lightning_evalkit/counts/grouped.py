@@ -13,6 +13,7 @@ import torch
 from lightning_evalkit.counts.binary import BinaryCounter
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import checked, decided, unweighable
+from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.multiclass import MulticlassCounter
 from lightning_evalkit.counts.multilabel import MultilabelCounter
 from lightning_evalkit.counts.numpy_path import Array, any_of, array_of, ones_among, within
@@ -60,8 +61,8 @@ class BinaryEvents(BinaryCounter):
 
     def __init__(self, counter: BinaryCounter) -> None:
         super().__init__(counter.task)
-        self.columns = 4 * len(self.task.thresholds)
-        self.real_width = self.columns if self.task.weighted else 0
+        tables = Cells(tables=4 * len(self.task.thresholds))
+        self.layout = Layout(tables, tables if self.task.weighted else Cells())
 
     def places(self, preds: Tensor, target: Tensor, group: Tensor, groups: int) -> tuple[list[Array], int] | None:
         """On the CPU, where in the rows something is one more, and how many are ignored; None for a bad value."""
@@ -73,7 +74,7 @@ class BinaryEvents(BinaryCounter):
         positive, above = ones_among(truth), self._above(scores, self.task.score_kind(preds), preds.dtype)
         if positive is None or above is None or not within(row, groups):
             return None
-        first = row * self.columns + ~positive
+        first = row * self.layout.integers.width + ~positive
         return [first + (4 * place + 2 * mask) for place, mask in enumerate(above)], elements - truth.size
 
     def events(self, batch: Batch) -> Events:
@@ -98,7 +99,7 @@ class MulticlassEvents(MulticlassCounter):
 
     def __init__(self, counter: MulticlassCounter) -> None:
         super().__init__(counter.task)
-        self.columns, self.plain = self.kept, False
+        self.layout, self.plain = Layout(self.tables + Cells(hits=len(self.task.hits)), self.layout.reals), False
 
     def events(self, batch: Batch) -> Events:
         """For each element its cell of the matrix, or right, missed and wrongly predicted; and whether it is a hit."""
@@ -106,11 +107,12 @@ class MulticlassEvents(MulticlassCounter):
         label, good = self._decided(batch.preds, batch.target, ahead)
         truth, ignored = batch.target.long(), self.task.left_out(batch.target)
         used = good & (truth.clamp(0, self.classes - 1) == truth) & (batch.wrong | ignored).logical_not()
-        parts, unused = self._codes(truth, label.long(), used), self.cells if self.matrix_kept else self.classes
+        parts = self._codes(truth, label.long(), used)
+        unused = self.tables.width // len(parts)
         pairs = [(code + part * self.classes, code != unused) for part, code in enumerate(parts.unbind())]
         cells = [Event(batch.group, column * there, there) for column, there in pairs]
         for place, k in enumerate(self.task.hits):
-            cells.append(Event(batch.group, self.cells + place, (ahead < k) & used))
+            cells.append(Event(batch.group, self.tables.width + place, (ahead < k) & used))
         return Events(used, ignored, cells, _weighed(cells, batch.weight))
 
     def _weighs_few(self) -> bool:
@@ -122,7 +124,9 @@ class MultilabelEvents(MultilabelCounter):
 
     def __init__(self, counter: MultilabelCounter) -> None:
         super().__init__(counter.task, counter.row_values)
-        self.columns, self.plain = self.marginals + 1, False
+        tables = Cells(tables=4 * self.task.num_labels)
+        self.layout = Layout(tables + Cells(samples=1), (tables if self.task.weighted else Cells()) + self.rows)
+        self.plain = False
 
     def events(self, batch: Batch) -> Events:
         """For each label of a sample one of its four cells, and one for the sample."""
@@ -131,7 +135,7 @@ class MultilabelEvents(MultilabelCounter):
         used = positive | negative
         first = 4 * torch.arange(self.task.num_labels, device=used.device)
         cells = [Event(batch.group, _cell(above, negative) + first, used)]
-        sample = Event(batch.group.select(-1, 0), self.marginals, used.any(-1))
+        sample = Event(batch.group.select(-1, 0), self.layout.integers.begins["samples"], used.any(-1))
         rows = self._row_events(batch, above, positive, negative) if self.task.sample_sums else []
         return Events(used, ignored, [*cells, sample], _weighed(cells, batch.weight) + rows)
 
@@ -142,17 +146,19 @@ class MultilabelEvents(MultilabelCounter):
         weight = torch.ones_like(tp) if batch.weight is None else batch.weight.narrow(-1, 0, 1)
         weight = weight.masked_fill(batch.wrong.narrow(-1, 0, 1), 0.0)
         values = self._row_sums(tp, fp, positives, negatives, weight)
-        columns = torch.arange(self.real_width - values.shape[-1], self.real_width, device=values.device)
+        last = self.layout.reals.width
+        columns = torch.arange(last - self.rows.width, last, device=values.device)
         return [Event(batch.group.narrow(-1, 0, 1), columns, values)]
 
     def counts(self, totals: Totals) -> Counts:
         """The counts, of shape (G, L)."""
-        kept = totals.reals if self.task.weighted and totals.reals is not None else totals.integers
-        return _read_cells(kept.narrow(-1, 0, self.marginals))
+        if self.task.weighted and totals.reals is not None:
+            return _read_cells(self.layout.reals.read(totals.reals, "tables"))
+        return _read_cells(self.layout.integers.read(totals.integers, "tables"))
 
     def sizes(self, integers: Tensor) -> Tensor:
         """The samples of each group that have a label to look at."""
-        return integers.select(-1, self.marginals)
+        return self.layout.integers.one(integers, "samples")
 
 
 EVENTS: dict[type, Any] = {

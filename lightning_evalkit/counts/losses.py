@@ -1,7 +1,4 @@
-"""Adding up losses. Sums are kept, not means: a mean of batches' means depends on how the batches were cut.
-
-Totals: losses, updates; as reals: weighted losses, weights (both by size of the loss where a histogram is kept)
-"""
+"""Adding up losses. Sums are kept, not means: a mean of batches' means depends on how the batches were cut."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import torch
 from lightning_evalkit.counts.counter import Ledger, Totals
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.histogram import weighted_histogram
+from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Losses
 
@@ -51,11 +49,9 @@ def beside_infinite(weighted: Tensor, weights: Tensor) -> Tensor:
 class LossCounter:
     """Adds up the losses of a ``Losses`` declaration; NaN and infinite losses are losses, and show in the sum."""
 
-    width = 2
-
     def __init__(self, histogram: bool = False) -> None:
         self.task, self.bins = Losses(histogram=histogram), BINS if histogram else 1
-        self.real_width = 2 * self.bins
+        self.layout = Layout(Cells(losses=1, updates=1), Cells(weighted=self.bins, weights=self.bins))
 
     def count(self, losses: Tensor, weights: Tensor | None, _: Tensor | None = None) -> Totals:
         """The sums of one batch, without waiting for the device."""
@@ -65,8 +61,9 @@ class LossCounter:
             shares = weights.to(kind).flatten()
             weighted = torch.where(shares == 0, 0.0, losses.to(kind).flatten() * shares)
             number = (shares != 0).sum()
-            integers = torch.stack((number, torch.ones_like(number)))
-            return Totals(integers, torch.cat([self._summed(losses, part) for part in (weighted, shares)]))
+            integers = self.layout.integers.parts(losses=number, updates=torch.ones_like(number))
+            reals = self.layout.reals.parts(weighted=weighted, weights=shares)
+            return Totals(torch.stack(integers), torch.cat([self._summed(losses, part) for part in reals]))
 
     def _summed(self, losses: Tensor, part: Tensor) -> Tensor:
         return part.sum().unsqueeze(0) if self.bins == 1 else by_size(losses.flatten(), part)
@@ -82,8 +79,7 @@ class LossCounter:
 
     def _sums(self, totals: Totals) -> tuple[Tensor, Tensor]:
         assert totals.reals is not None  # always kept
-        weighted, weights = totals.reals.view(2, self.bins).unbind()
-        return weighted, weights
+        return self.layout.reals.read(totals.reals, "weighted"), self.layout.reals.read(totals.reals, "weights")
 
     def counts(self, totals: Totals) -> Counts:
         """Refused: losses are added up, nothing is predicted."""
@@ -91,5 +87,5 @@ class LossCounter:
 
     def ledger(self, totals: Totals) -> Ledger:
         """Only updates happen."""
-        updates = int(totals.integers.select(0, 1))
+        updates = int(self.layout.integers.one(totals.integers, "updates"))
         return Ledger(updates, ignored=0, invalid=0, guessed_logits=0, guessed_probabilities=0)

@@ -3,9 +3,6 @@
 Kept for every class: how often it is predicted rightly, how often it is missed, how often it is predicted wrongly (or
 the whole confusion matrix, where something needs it, and for weights of few classes). The fourth cell of one class
 against the rest follows from these: without a matrix as a difference, in which weights far below the largest are lost.
-
-Totals: right × C, missed × C, wrongly predicted × C (or C × C), hits × K, [ignored,] samples, updates;
-as reals, where declared: the same up to the hits, weighted; samples that are right throughout, and all samples
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import unweighable
 from lightning_evalkit.counts.histogram import histogram, weighted_histogram
+from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import Array, any_of, array_of, within, within_unit, without_nan
 from lightning_evalkit.errors import InputError
 
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.inputs import Multiclass
 
+PARTS = ("right", "missed", "wrongly_predicted")
 FEW = 64
 """Up to so many classes, one count of a small matrix is faster than three counts of classes."""
 
@@ -38,12 +37,13 @@ class MulticlassCounter(EagerOrDeferred):
 
     def __init__(self, task: Multiclass) -> None:
         self.task, self.classes = task, task.classes
-        self.matrix_kept = task.matrix or self._weighs_few()
-        self.cells = self.classes**2 if self.matrix_kept else 3 * self.classes
-        self.kept = self.cells + len(task.hits)
-        self.ignores = bool(task.ignored)
-        self.width = self.kept + self.ignores + 2
-        self.real_width = (self.kept if task.weighted else 0) + (2 if task.exact else 0)
+        self.matrix_kept, self.ignores = task.matrix or self._weighs_few(), bool(task.ignored)
+        sizes = {"matrix": self.classes**2} if self.matrix_kept else dict.fromkeys(PARTS, self.classes)
+        self.tables, hits = Cells(**sizes), Cells(hits=len(task.hits))
+        self.masks = hits + Cells(ignored=int(self.ignores), samples=1)
+        weights = self.tables + hits if task.weighted else Cells()
+        # Of whole samples: those that are right throughout, and all.
+        self.layout = Layout(self.tables + self.masks + Cells(updates=1), weights + Cells(exact=2 * task.exact))
         self.plain = not (task.weighted or task.samplewise or task.exact or task.hits or task.top_k > 1)
 
     def _weighs_few(self) -> bool:
@@ -66,8 +66,8 @@ class MulticlassCounter(EagerOrDeferred):
             truth, label = truth[used], label[used]
         if not (fine and self._in_range(truth) and (scored or self._in_range(label))):
             raise InputError(self.task.complaint(preds, target, None))
-        ledger = [samples - truth.size, samples, 1] if self.ignores else [samples, 1]
-        return Totals(torch.from_numpy(np.concatenate((self._sums(truth, label), ledger))))
+        ledger = self.masks.flat(hits=(), ignored=(samples - truth.size,), samples=(samples,))
+        return Totals(torch.from_numpy(np.concatenate((self._sums(truth, label), [*ledger, 1]))))
 
     def _used(self, truth: Array, kind: torch.dtype) -> Array | None:
         """Which targets are not ignored; None if all are."""
@@ -90,18 +90,20 @@ class MulticlassCounter(EagerOrDeferred):
     def _sums(self, truth: Array, label: Array) -> Array:
         if self.task.num_classes is None:
             hits = np.count_nonzero(truth == label)
-            return np.array([hits, truth.size - hits, truth.size - hits], dtype=np.int64)
+            errors = truth.size - hits
+            return np.array(self.tables.parts(right=hits, missed=errors, wrongly_predicted=errors), dtype=np.int64)
         truth, label = truth.astype(np.int64, copy=False), label.astype(np.int64, copy=False)
         if not self.task.matrix and self.classes > FEW:
             same = truth == label
-            parts = (truth[same], truth[~same], label[~same])
+            parts = self.tables.parts(right=truth[same], missed=truth[~same], wrongly_predicted=label[~same])
             return np.concatenate([np.bincount(part, minlength=self.classes) for part in parts])
         matrix = np.bincount(truth * self.classes + label, minlength=self.classes**2)
         if self.task.matrix:
             return matrix
         matrix = matrix.reshape(self.classes, self.classes)
         right = matrix.diagonal()
-        return np.concatenate((right, matrix.sum(1) - right, matrix.sum(0) - right))
+        missed, wrong = matrix.sum(1) - right, matrix.sum(0) - right
+        return np.concatenate(self.tables.parts(right=right, missed=missed, wrongly_predicted=wrong))
 
     # ---- deferred
 
@@ -121,10 +123,8 @@ class MulticlassCounter(EagerOrDeferred):
         used = good & ignored.logical_not()
         codes = self._codes(truth, label.long(), used)
         masks = [hit & used for hit in hits]
-        sums = [self._counted(codes, None), *(_row_sums(mask, self.task.samplewise) for mask in masks)]
-        if self.ignores:
-            sums.append(_row_sums(ignored, self.task.samplewise))
-        sums.append(_row_sums(there, self.task.samplewise))
+        rows = self.masks.flat(hits=masks, ignored=[ignored], samples=[there])
+        sums = [self._counted(codes, None), *(_row_sums(row, self.task.samplewise) for row in rows)]
         reals = []
         if weight is not None:
             weights = [torch.where(mask, weight, 0.0) for mask in (used, *masks)]
@@ -159,19 +159,19 @@ class MulticlassCounter(EagerOrDeferred):
     def _codes(self, truth: Tensor, label: Tensor, used: Tensor) -> Tensor:
         """A number for all that is counted, of shape (parts, *target): the last one for what is not used."""
         if self.matrix_kept:
-            return torch.where(used, truth * self.classes + label, self.cells).unsqueeze(0)
+            return torch.where(used, truth * self.classes + label, self.tables.width).unsqueeze(0)
         right = used & (truth == label)
         wrong = used ^ right
         if self.task.num_classes is None:
             truth = label = torch.zeros_like(truth)
-        pairs = ((right, truth), (wrong, truth), (wrong, label))
-        return torch.stack([torch.where(mask, code, self.classes) for mask, code in pairs])
+        pairs = {"right": (right, truth), "missed": (wrong, truth), "wrongly_predicted": (wrong, label)}
+        return torch.stack([torch.where(mask, code, self.classes) for mask, code in self.tables.parts(**pairs)])
 
     def _counted(self, codes: Tensor, weight: Tensor | None) -> Tensor:
         """The histogram of the codes: (cells,), or (N, cells) where samples are counted one by one."""
         codes = codes.flatten(2) if self.task.samplewise else codes.flatten(1).unsqueeze(1)
         parts, rows, elements = codes.shape
-        bins = (self.cells if self.matrix_kept else self.classes) + 1  # the last holds what is not used
+        bins = self.tables.width // parts + 1  # the last holds what is not used
         first = torch.arange(parts * rows, device=codes.device).view(parts, rows, 1) * bins
         places = codes + first
         if weight is None:
@@ -192,8 +192,11 @@ class MulticlassCounter(EagerOrDeferred):
 
     # ---- reading
 
-    def _kept(self, totals: Totals) -> Tensor:
-        return totals.reals if self.task.weighted and totals.reals is not None else totals.integers
+    def _read(self, totals: Totals, name: str) -> Tensor:
+        """A cell, weighted where declared."""
+        if self.task.weighted and totals.reals is not None:
+            return self.layout.reals.read(totals.reals, name)
+        return self.layout.integers.read(totals.integers, name)
 
     def counts(self, totals: Totals) -> Counts:
         """One class against the rest, of shape (C,) or (N, C)."""
@@ -203,7 +206,7 @@ class MulticlassCounter(EagerOrDeferred):
             wrong = matrix - torch.diag_embed(right)
             fn, fp = wrong.sum(-1), wrong.sum(-2)
         else:
-            right, fn, fp = self._kept(totals).narrow(-1, 0, self.cells).unflatten(-1, (3, self.classes)).unbind(-2)
+            right, fn, fp = (self._read(totals, part) for part in PARTS)
         if not self.task.weighted or totals.reals is None:
             return Counts(tp=right, fp=fp, fn=fn, tn=(right + fn).sum(-1, keepdim=True) - right - fp - fn)
         if self.matrix_kept and self.classes <= FEW:
@@ -215,30 +218,32 @@ class MulticlassCounter(EagerOrDeferred):
 
     def matrix(self, totals: Totals) -> Tensor:
         """The confusion matrix, targets in rows and predictions in columns."""
-        matrix: Tensor = self._kept(totals).narrow(-1, 0, self.cells).unflatten(-1, (self.classes, self.classes))
+        matrix: Tensor = self._read(totals, "matrix").unflatten(-1, (self.classes, self.classes))
         return matrix
 
     def hits(self, totals: Totals, k: int) -> Tensor:
         """How often the target was among the k largest scores."""
-        return self._kept(totals).select(-1, self.cells + self.task.hits.index(k))
+        return self._read(totals, "hits").select(-1, self.task.hits.index(k))
 
     def exact(self, totals: Totals) -> tuple[Tensor, Tensor]:
         """Samples that are right throughout, and all samples."""
         assert totals.reals is not None  # declared exact
-        return totals.reals.select(-1, -2), totals.reals.select(-1, -1)
+        return self.layout.reals.one(totals.reals, "exact"), self.layout.reals.one(totals.reals, "exact", 1)
 
     def sizes(self, integers: Tensor) -> Tensor:
         """How many elements were counted: those that are right or missed, or all of the matrix."""
-        return integers.narrow(-1, 0, self.cells if self.matrix_kept else 2 * self.classes).sum(-1)
+        names = ("matrix",) if self.matrix_kept else ("right", "missed")
+        return torch.stack([self.layout.integers.read(integers, name).sum(-1) for name in names]).sum(0)
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping; samples counted one by one are a batch each."""
         integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
-        *ignored, samples, updates = integers.narrow(0, self.kept, self.width - self.kept).tolist()
+        names = ("ignored", "samples", "updates")
+        ignored, samples, updates = map(sum, self.layout.integers.numbers(integers, *names))
         return Ledger(
             updates=updates,
-            ignored=sum(ignored),
-            invalid=samples - sum(ignored) - int(self.sizes(integers)),
+            ignored=ignored,
+            invalid=samples - ignored - int(self.sizes(integers)),
             guessed_logits=0,
             guessed_probabilities=0,
         )

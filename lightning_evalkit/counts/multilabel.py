@@ -1,8 +1,6 @@
 """Counting several yes-or-no predictions per sample: for each label as in a binary problem, and over samples.
 
-Totals, for L labels: tp × L, fp × L, positives × L, negatives × L, ignored, elements, [batches guessed to be
-probabilities, logits,] updates; as reals, where declared: tp × L, fp × L, fn × L, tn × L weighted (a difference of sums
-would lose what is small beside them), sums over samples and their weights
+Weights are kept in the four cells of each table: a difference of sums would lose what is small beside them.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import torch
 from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import checked, decided, guesses, unweighable
+from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import (
     BLOCK,
     Array,
@@ -37,6 +36,9 @@ if TYPE_CHECKING:
     from lightning_evalkit.inputs import Multilabel
 
 
+MARGINALS = ("tp", "fp", "positives", "negatives")
+
+
 class MultilabelCounter(EagerOrDeferred):
     """Counts a ``Multilabel`` declaration; see ``Counter`` for what the methods promise.
 
@@ -49,10 +51,15 @@ class MultilabelCounter(EagerOrDeferred):
 
     def __init__(self, task: Multilabel, row_values: tuple[Callable[[Counts], Tensor], ...] = ()) -> None:
         self.task, self.row_values = task, row_values
-        self.marginals = 4 * task.num_labels
         self.guesses = task.inputs == "auto"
-        self.width = self.marginals + 1 + 2 * self.guesses + 2
-        self.real_width = (self.marginals if task.weighted else 0) + 2 * len(task.sample_sums)
+        labels, rows = task.num_labels, len(task.sample_sums)
+        predicted = Cells(tp=labels, fp=labels)
+        self.marginals = predicted + Cells(positives=labels, negatives=labels)
+        self.numbers = Cells(ignored=1, elements=1)
+        self.weights = predicted + Cells(fn=labels, tn=labels) if task.weighted else Cells()
+        self.rows = Cells(sample_sums=rows, sample_weights=rows)
+        integers = self.marginals + self.numbers + Cells(guessed=2 * self.guesses) + Cells(updates=1)
+        self.layout = Layout(integers, self.weights + self.rows)
         self.plain = not task.weighted and not task.samplewise
 
     # ---- at once
@@ -67,14 +74,13 @@ class MultilabelCounter(EagerOrDeferred):
         if any(part is None for part in sums):
             raise InputError(self.task.complaint(preds, target, None))
         columns, reals = sums[0] if len(sums) == 1 else _added(sums)  # type: ignore[misc]
-        elements, integers = target.numel(), np.empty(self.width, dtype=np.int64)
-        integers[: columns.size], integers[columns.size], integers[-1] = columns, elements, 1
-        if self.guesses:
-            integers[-3:-1] = elements > 0 and score_kind == "probabilities", elements > 0 and score_kind == "logits"
+        used = target.numel() > 0
+        guessed = [used and score_kind == kind for kind in ("probabilities", "logits")] if self.guesses else []
+        integers = np.concatenate((columns, guessed, (1,))).astype(np.int64)
         return Totals(torch.from_numpy(integers), torch.from_numpy(reals) if self.task.sample_sums else None)
 
     def _block(self, preds: Tensor, target: Tensor, score_kind: str) -> tuple[Array, Array] | None:
-        """The sums over one block, up to the ignored, and over its samples; None for values that are not declared."""
+        """The sums over the elements of one block, and over its samples; None for values that are not declared."""
         scores, truth = array_of(preds), array_of(target)
         used = None
         if self.task.ignore_index is not None:
@@ -89,8 +95,9 @@ class MultilabelCounter(EagerOrDeferred):
         tp, predicted, positives = true_per_column(both), true_per_column(above), true_per_column(positive)
         looked = float(len(truth)) if used is None else true_per_column(used)
         ignored = 0 if used is None else used.size - np.count_nonzero(used)
-        sums: list[Any] = [tp, predicted - tp, positives, looked - positives, [ignored]]
-        columns: Array = np.concatenate(sums, dtype=np.float64)
+        sums = self.marginals.parts(tp=tp, fp=predicted - tp, positives=positives, negatives=looked - positives)
+        numbers: Any = self.numbers.flat(ignored=(ignored,), elements=(truth.size,))
+        columns: Array = np.concatenate((*sums, numbers), dtype=np.float64)
         return columns, self._row_sums_of(both, above, positive, used)
 
     def _above(self, scores: Array, score_kind: str, kind: torch.dtype) -> Array | None:
@@ -111,11 +118,14 @@ class MultilabelCounter(EagerOrDeferred):
         looked = samples if used is None else np.count_nonzero(true_per_row(used))
         exact = looked - wrong  # an error is always looked at
         if not self.row_values:
-            return np.array([looked, exact, samples, looked], dtype=np.float64)
+            kept = self.rows.flat(sample_sums=(looked, exact), sample_weights=(samples, looked))
+            return np.array(kept, dtype=np.float64)
         masks = (both, above, positive, np.ones_like(above) if used is None else used)
         tp, predicted, positives, labels = (torch.from_numpy(true_per_row(mask)).double() for mask in masks)
         values, weights = self._values(tp, predicted - tp, positives, labels - positives, None)
-        sums: list[Any] = [[looked, exact], values.numpy(), [samples, looked], weights.numpy()]
+        sums: list[Any] = self.rows.flat(
+            sample_sums=([looked, exact], values.numpy()), sample_weights=([samples, looked], weights.numpy())
+        )
         return np.concatenate(sums)
 
     # ---- deferred
@@ -130,10 +140,10 @@ class MultilabelCounter(EagerOrDeferred):
         ignored = self.task.left_out(target)
         kept = ignored.logical_not()
         positive, negative = positive & kept, negative & kept
-        masks = torch.stack((above & positive, above & negative, positive, negative), -2)  # (..., 4, L)
-        apart = torch.stack(
-            (ignored, torch.ones_like(ignored)), -1
-        )  # elements are summed: their number may be a symbol
+        marginals = {"tp": above & positive, "fp": above & negative, "positives": positive, "negatives": negative}
+        masks = torch.stack(self.marginals.parts(**marginals), -2)  # (..., 4, L)
+        # Elements are summed: their number may be a symbol.
+        apart = torch.stack(self.numbers.parts(ignored=ignored, elements=torch.ones_like(ignored)), -1)
         if weight is not None:  # what weighs nothing is not there, whatever its values
             there = weight != 0
             masks, apart = masks & there.unsqueeze(-2), apart & there.unsqueeze(-1)
@@ -147,7 +157,8 @@ class MultilabelCounter(EagerOrDeferred):
             cells = torch.cat((predicted, predicted ^ classes), -2)
             reals.append(torch.where(cells, weight.unsqueeze(-2), 0.0).sum(-3).flatten(-2))
         if self.task.sample_sums:
-            tp, fp, positives, negatives = masks.sum(-1).to(real_dtype(masks.device)).unbind(-1)
+            rows = dict(zip(self.marginals.sizes, masks.sum(-1).to(real_dtype(masks.device)).unbind(-1), strict=True))
+            tp, fp, positives, negatives = (rows[name] for name in MARGINALS)
             row_weight = torch.ones_like(tp) if weight is None else weight.select(-1, 0)
             reals.append(self._row_sums(tp, fp, positives, negatives, row_weight))
         return Totals(integers, torch.cat(reals, -1) if reals else None)
@@ -165,8 +176,8 @@ class MultilabelCounter(EagerOrDeferred):
         looked = torch.where(positives + negatives > 0, weight, 0.0)
         exact = torch.where((positives == tp) & (fp == 0), looked, 0.0)
         values, weights = self._values(tp, fp, positives, negatives, weight)
-        kept = torch.stack((looked, exact, weight, looked), -1).sum(-2)
-        return torch.cat((kept.narrow(-1, 0, 2), values, kept.narrow(-1, 2, 2), weights), -1)
+        sums, weighed = torch.stack((looked, exact, weight, looked), -1).sum(-2).split(2, -1)
+        return torch.cat(self.rows.flat(sample_sums=(sums, values), sample_weights=(weighed, weights)), -1)
 
     def _values(
         self, tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor, weight: Tensor | None
@@ -185,31 +196,27 @@ class MultilabelCounter(EagerOrDeferred):
 
     def counts(self, totals: Totals) -> Counts:
         """One table per label, of shape (L,) or (N, L)."""
-        weighted = self.task.weighted and totals.reals is not None
-        kept: Any = totals.reals if weighted else totals.integers
-        parts = kept.narrow(-1, 0, self.marginals).unflatten(-1, (4, self.task.num_labels)).unbind(-2)
-        if weighted:
-            return Counts(*parts)
-        tp, fp, positives, negatives = parts
+        if self.task.weighted and totals.reals is not None:
+            return Counts(**{name: self.layout.reals.read(totals.reals, name) for name in self.weights.sizes})
+        tp, fp, positives, negatives = (self.layout.integers.read(totals.integers, name) for name in MARGINALS)
         return Counts(tp=tp, fp=fp, fn=positives - tp, tn=negatives - fp)
 
     def sample_sums(self, totals: Totals, name: str) -> tuple[Tensor, Tensor]:
         """The sum of a row over samples, and over how many samples it is."""
         assert totals.reals is not None  # there are rows
-        rows = len(self.task.sample_sums)
-        place = totals.reals.shape[-1] - 2 * rows + self.task.sample_sums.index(name)
-        return totals.reals.select(-1, place), totals.reals.select(-1, place + rows)
+        cells, place = self.layout.reals, self.task.sample_sums.index(name)
+        return cells.one(totals.reals, "sample_sums", place), cells.one(totals.reals, "sample_weights", place)
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping; samples counted one by one are a batch each."""
         integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
-        ignored, elements, *guessed, updates = integers.narrow(0, self.marginals, self.width - self.marginals).tolist()
-        counted = int(integers.narrow(0, self.marginals // 2, self.marginals // 2).sum())
+        names = ("positives", "negatives", "ignored", "elements", "guessed", "updates")
+        *classes, ignored, elements, guessed, updates = self.layout.integers.numbers(integers, *names)
         probabilities, logits = guessed or (0, 0)
         return Ledger(
-            updates=updates,
-            ignored=ignored,
-            invalid=elements - counted - ignored,
+            updates=sum(updates),
+            ignored=sum(ignored),
+            invalid=sum(elements) - sum(ignored) - sum(map(sum, classes)),
             guessed_logits=logits,
             guessed_probabilities=probabilities,
         )

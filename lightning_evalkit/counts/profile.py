@@ -1,7 +1,7 @@
 """Counting where a log loss comes from: which classes, how large, and how it would be at other temperatures.
 
-Totals: elements that are valid, ignored, all, updates; as reals: losses and weights of each class (yes and no of a
-binary problem, labels of a multilabel one), losses and weights by size, wrong ones alone by size, ``temperatures``
+The classes are yes and no of a binary problem, and the labels of a multilabel one. Losses and weights are kept for each
+class, for each size of the loss, and again by size for wrong predictions alone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
 from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.decisions import unweighable
 from lightning_evalkit.counts.histogram import weighted_histogram
+from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.losses import BINS, by_size
 from lightning_evalkit.counts.temperatures import WIDTH, Sharpened, sharpened_answers, sharpened_classes, unpack
 from lightning_evalkit.errors import InputError
@@ -53,15 +54,16 @@ class ProfileCounter(EagerOrDeferred):
     """Adds up the log losses of a declaration; see ``Counter`` for what the methods promise."""
 
     task: Any
-    width = 4
     plain = False
 
     def __init__(self, task: Declaration) -> None:
         self.task = task
         self.is_multiclass, self.labels = isinstance(task, Multiclass), isinstance(task, Multilabel)
         self.groups = task.classes if isinstance(task, Multiclass) else getattr(task, "num_labels", 2)
-        self.parts = [self.groups] * 2 + [BINS] * 4 + [WIDTH]
-        self.real_width = sum(self.parts)
+        by_class = Cells(class_losses=self.groups, class_weights=self.groups)
+        by_size = Cells(losses=BINS, weights=BINS, wrong_losses=BINS, wrong_weights=BINS)
+        books = Cells(valid=1, ignored=1, elements=1, updates=1)
+        self.layout = Layout(books, by_class + by_size + Cells(sharpened=WIDTH))
 
     def elements(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Elements:
         """Every element of a batch by itself."""
@@ -119,24 +121,35 @@ class ProfileCounter(EagerOrDeferred):
         every = self._elements(scores, truth, torch.where(used, weights, 0))
         # Of what weighs nothing an infinite loss would be no number.
         weighted = torch.where(every.weight > 0, every.loss.to(every.weight.dtype), 0) * every.weight
-        reals = [weighted_histogram(every.group, part, self.groups) for part in (weighted, every.weight)]
-        for mask in (torch.ones_like(every.wrong), every.wrong):
-            reals += [by_size(every.loss, torch.where(mask, part, 0)) for part in (weighted, every.weight)]
+        wrong = [torch.where(every.wrong, part, 0) for part in (weighted, every.weight)]
+        reals = self.layout.reals.parts(
+            class_losses=weighted_histogram(every.group, weighted, self.groups),
+            class_weights=weighted_histogram(every.group, every.weight, self.groups),
+            losses=by_size(every.loss, weighted),
+            weights=by_size(every.loss, every.weight),
+            wrong_losses=by_size(every.loss, wrong[0]),
+            wrong_weights=by_size(every.loss, wrong[1]),
+            sharpened=self._sharpened(scores, truth, every.weight),
+        )
+        there = (weights != 0).flatten()  # what weighs nothing is not there, whatever its values
+        ignored = self.task.left_out(target).flatten() & there
+        numbers = [each.sum() for each in (used, ignored, there)]
+        ones = torch.ones_like(numbers[0])
+        ledger = self.layout.integers.parts(valid=numbers[0], ignored=numbers[1], elements=numbers[2], updates=ones)
+        return Totals(torch.stack(ledger), torch.cat(reals))
+
+    def _sharpened(self, scores: Tensor, truth: Tensor, weight: Tensor) -> Tensor:
         logits = self._logits(scores)
         if self.is_multiclass:
-            reals.append(sharpened_classes(logits, truth, every.weight))
-        else:
-            reals.append(sharpened_answers(logits.flatten(), truth.flatten() == 1, every.weight))
-        there = (weights != 0).flatten()  # what weighs nothing is not there, whatever its values
-        sums = (used, self.task.left_out(target).flatten() & there, there)
-        ledger = torch.stack([each.sum() for each in sums])
-        return Totals(torch.constant_pad_nd(ledger, (0, 1), 1), torch.cat(reals))
+            return sharpened_classes(logits, truth, weight)
+        return sharpened_answers(logits.flatten(), truth.flatten() == 1, weight)
 
     def sums(self, totals: Totals) -> LossSums:
         """The sums by their names."""
         assert totals.reals is not None  # always kept
-        by_class, of_class, losses, weights, wrong, errors, row = totals.reals.split(self.parts)
-        return LossSums(by_class, of_class, losses, weights, wrong, errors, unpack(row))
+        cells = {name: self.layout.reals.read(totals.reals, name) for name in LossSums._fields}
+        sharpened = unpack(cells.pop("sharpened"))
+        return LossSums(**cells, sharpened=sharpened)
 
     def counts(self, totals: Totals) -> Any:
         """Refused: losses are added up."""
@@ -144,5 +157,6 @@ class ProfileCounter(EagerOrDeferred):
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping, in elements."""
-        valid, ignored, every, updates = totals.integers.tolist()
-        return Ledger(updates, ignored, every - ignored - valid, guessed_logits=0, guessed_probabilities=0)
+        names = ("valid", "ignored", "elements", "updates")
+        valid, ignored, elements, updates = map(sum, self.layout.integers.numbers(totals.integers, *names))
+        return Ledger(updates, ignored, elements - ignored - valid, guessed_logits=0, guessed_probabilities=0)

@@ -2,9 +2,6 @@
 
 Only the rows of groups that occur in a batch are touched, in place: an update costs as much for ten groups as for
 100,000.
-
-Totals: the row of every group (see ``events``), then ignored, invalid, updates; as reals, where declared: the same
-rows weighted, and sums over samples
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ import torch
 
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
 from lightning_evalkit.counts.grouped import EVENTS, Event, batch_of
+from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Declaration
 from lightning_evalkit.inputs.declaration import checked_number, refuse_large
@@ -98,9 +96,10 @@ class SliceCounter:
             task.inputs, task.ignore_index, task.weighted, of=task, num_groups=num_groups, names=group_names
         )
         self.each = EVENTS[type(counter)](counter)
-        self.width, self.real_width = num_groups * self.each.columns + 3, num_groups * self.each.real_width
-        each = self.each.columns + self.each.real_width
-        refuse_large(self.width + self.real_width, f"{num_groups:,} groups with {each:,} numbers each")
+        integers, reals = (cells.repeated("groups", num_groups) for cells in self.each.layout)
+        self.books = Cells(ignored=1, invalid=1, updates=1)
+        self.layout = Layout(integers + self.books, reals)
+        refuse_large(self.layout.size, f"{num_groups:,} groups with {self.each.layout.size:,} numbers each")
 
     # ---- adding
 
@@ -121,7 +120,7 @@ class SliceCounter:
         memory = totals.integers.numpy()
         for numbers in places:
             np.add.at(memory, numbers, 1)
-        memory[-3:] += ignored, 0, 1
+        memory[-self.books.width :] += self.books.flat(ignored=(ignored,), invalid=(0,), updates=(1,))
 
     def _add(self, totals: Totals, preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor) -> None:
         batch = batch_of(preds, target, weight, group, self.task.num_groups)
@@ -131,18 +130,23 @@ class SliceCounter:
             ignored, invalid = ignored & batch.there, invalid & batch.there
         if not is_deferred(preds) and bool(invalid.any()):
             raise InputError(self.task.complaint(preds, target, weight, group))
-        _scatter(totals.integers, self.each.columns, events.integers)
+        _scatter(totals.integers, self.each.layout.integers.width, events.integers)
         if totals.reals is not None:
-            _scatter(totals.reals, self.each.real_width, events.reals)
-        ledger = torch.stack((ignored.sum(), invalid.sum()))
-        totals.integers.narrow(0, self.width - 3, 3).add_(torch.constant_pad_nd(ledger, (0, 1), 1))
+            _scatter(totals.reals, self.each.layout.reals.width, events.reals)
+        number = ignored.sum()
+        ledger = self.books.parts(ignored=number, invalid=invalid.sum(), updates=torch.ones_like(number))
+        self._books(totals).add_(torch.stack(ledger))
 
     # ---- reading
+
+    def _books(self, totals: Totals) -> Tensor:
+        """The numbers of all groups together, behind the rows."""
+        return totals.integers.narrow(0, self.layout.integers.width - self.books.width, self.books.width)
 
     def by_group(self, totals: Totals) -> Totals:
         """The rows, (G, columns): totals that ``each`` reads as if every group were a sample."""
         shape = (self.task.num_groups, -1)
-        integers = totals.integers.narrow(0, 0, self.width - 3).view(shape)
+        integers = totals.integers.narrow(0, 0, self.layout.integers.width - self.books.width).view(shape)
         return Totals(integers, None if totals.reals is None else totals.reals.view(shape))
 
     def counts(self, totals: Totals) -> Counts:
@@ -157,7 +161,8 @@ class SliceCounter:
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping of all groups together."""
-        ignored, invalid, updates = totals.integers.narrow(0, self.width - 3, 3).tolist()
+        names = ("ignored", "invalid", "updates")
+        ignored, invalid, updates = map(sum, self.books.numbers(self._books(totals), *names))
         return Ledger(updates, ignored, invalid, guessed_logits=0, guessed_probabilities=0)
 
 

@@ -1,4 +1,4 @@
-"""Storage logits and targets as they are, for what has to look at all of them: memory grows with the data."""
+"""Keeps logits and targets as they are, for what has to look at all of them: memory grows with the data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 
 from lightning_evalkit.counts.counter import Ledger, Totals
 from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Multiclass
 
@@ -29,23 +30,27 @@ class StoredLogits:
         self.task: Any = task
         self.is_multiclass = isinstance(task, Multiclass)
         self.classes = task.classes if isinstance(task, Multiclass) else getattr(task, "num_labels", 1)
-        self.width = 1 if self.is_multiclass else self.classes
-        self.real_width = self.classes + self.width * task.weighted
+        self.targets = 1 if self.is_multiclass else self.classes
+        weights = self.targets if task.weighted else 0
+        self.layout = Layout(Cells(targets=self.targets), Cells(logits=self.classes, weights=weights))
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
         """The rows of a batch."""
         preds, target, weight = self.task.arranged(preds, target, sample_weight)
         logits = preds.movedim(1, -1) if self.is_multiclass else preds  # labels come last already
-        reals = [(logits, self.classes)] + ([] if weight is None else [(weight, self.width)])
         kind = real_dtype(preds.device)
-        rows = torch.cat([part.to(kind).reshape(-1, width) for part, width in reals], 1)
-        return Totals(target.long().reshape(-1, self.width), rows)
+        parts = {"logits": (logits, self.classes), "weights": (weight, self.targets)}
+        reals = [part.to(kind).reshape(-1, width) for part, width in self.layout.reals.parts(**parts)]
+        return Totals(target.long().reshape(-1, self.targets), torch.cat(reals, 1))
 
     def rows(self, totals: Totals) -> tuple[Tensor, Tensor, Tensor | None]:
         """Logits, targets and, where declared, weights, in the shapes of the task: (M, C) and (M,), (M, L), or (M,)."""
         assert totals.reals is not None  # always kept
-        logits, weights = totals.reals.split([self.classes, self.real_width - self.classes], 1)
-        parts = (logits, totals.integers, weights)
+        parts = (
+            self.layout.reals.read(totals.reals, "logits"),
+            totals.integers,
+            self.layout.reals.read(totals.reals, "weights"),
+        )
         logits, target, weights = (part.squeeze(1) if part.shape[1] == 1 else part for part in parts)
         return logits, target, weights if self.task.weighted else None
 

@@ -1,7 +1,7 @@
-"""Storage every score, for those who want curves without bins: memory grows with the data, and ranks are gathered.
+"""Keeps every score, for those who want curves without bins: memory grows with the data, and ranks are gathered.
 
-Rows: for each question the answer (0 no, 1 yes, 2 ignored, 3 invalid, 4 of no weight); as reals the scores,
-and weights where declared
+A row holds the answer to each question (0 no, 1 yes, 2 ignored, 3 invalid, 4 of no weight), its score and, where
+declared, its weight.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from torchmetrics.utilities import rank_zero_warn
 from lightning_evalkit.counts.binned_scores import ScoreCounter
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
 from lightning_evalkit.errors import InputError
 
@@ -34,8 +35,8 @@ class StoredScores(ScoreCounter):
 
     def __init__(self, task: Declaration) -> None:
         super().__init__(task)
-        self.width = self.num_curves
-        self.real_width = self.num_curves * (2 if task.weighted else 1)
+        weights = self.num_curves if task.weighted else 0
+        self.layout = Layout(Cells(answers=self.num_curves), Cells(scores=self.num_curves, weights=weights))
         self.plain, self.seen = False, 0
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
@@ -45,11 +46,11 @@ class StoredScores(ScoreCounter):
         unused = torch.where(there, torch.where(ignored, IGNORED, INVALID), WEIGHTLESS)
         answers = torch.where(used, self._answers(preds, truth), unused).expand(preds.shape)
         kind = real_dtype(preds.device)
-        reals = [self._as_binned(preds, probable).to(kind)]
+        reals = {"scores": self._as_binned(preds, probable).to(kind)}
         if weight is not None:
-            reals.append(weight.to(kind).expand(preds.shape))
+            reals["weights"] = weight.to(kind).expand(preds.shape)
         self._notice(preds)
-        return Totals(answers.contiguous(), torch.cat(reals, -1))
+        return Totals(answers.contiguous(), torch.cat(self.layout.reals.parts(**reals), -1))
 
     def _notice(self, preds: Tensor) -> None:
         if torch.compiler.is_compiling() or (is_deferred(preds) and not preds.is_cuda):
@@ -68,8 +69,8 @@ class StoredScores(ScoreCounter):
         answers, reals = totals.integers, totals.reals
         if reals.dtype != torch.float64:
             answers, reals = answers.cpu(), reals.cpu().double()  # rates and areas need it
-        scores = reals.narrow(-1, 0, self.num_curves)
-        weights = reals.narrow(-1, self.num_curves, self.num_curves) if self.task.weighted else None
+        scores = self.layout.reals.read(reals, "scores")
+        weights = self.layout.reals.read(reals, "weights") if self.task.weighted else None
         columns = range(self.num_curves)
         return [self._table(answers[:, k], scores[:, k], None if weights is None else weights[:, k]) for k in columns]
 

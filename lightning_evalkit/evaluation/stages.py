@@ -102,6 +102,6 @@ class StageEvaluations(Mapping[str, "Evaluation"]):
         for stage, place in sorted({(stage, int(place)) for stage, place, _ in (key.split(".") for key in state)}):
             self._arrange(stage, max(place + 1, len(self._kept[stage])))
             tally = self._kept[stage][place].tally
-            totals = checkpoint.unpack(entries, f"{stage}.{place}.", tally.counter.task)
+            totals = checkpoint.unpack(entries, f"{stage}.{place}.", tally.counter)
             if rank_and_world_size()[0] == 0:
                 tally.load_totals(totals)

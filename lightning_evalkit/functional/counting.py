@@ -22,10 +22,10 @@ def counted(
     counter: AnyCounter, preds: Tensor, target: Tensor, validate_args: bool, sample_weight: Tensor | None
 ) -> tuple[AnyCounter, Totals]:
     """The counter and the totals of the batch; on an accelerator ``validate_args`` waits, to raise for bad values."""
-    refuse_large(counter.width + counter.real_width, str(counter.task))
+    refuse_large(counter.layout.size, str(counter.task))
     tensors = None
     try:
-        totals = counter.count(preds, target, sample_weight).dense(counter.width)
+        totals = counter.count(preds, target, sample_weight).dense(counter.layout.integers.width)
     except Exception as failure:
         tensors = as_tensors(counter.count, failure, counter.task, None, preds, target, sample_weight)
         if tensors is None:

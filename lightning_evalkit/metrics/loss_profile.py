@@ -65,7 +65,7 @@ class LossProfile(Tally):
         if not isinstance(hardest, int) or isinstance(hardest, bool) or hardest < 1:
             raise DeclarationError(f"expected hardest to be a number of samples of at least 1, got {hardest!r}.")
         counter = ProfileCounter(_task(num_classes, num_labels, inputs, ignore_index, weighted))
-        refuse_large(counter.real_width, f"{counter.groups:,} classes or labels")
+        refuse_large(counter.layout.reals.width, f"{counter.groups:,} classes or labels")
         usual = tuple(map(str, range(counter.groups))) if counter.is_multiclass or counter.labels else ("no", "yes")
         names = _named(class_names, usual)
         counter.task = replace(counter.task, names=names_given(names, usual))

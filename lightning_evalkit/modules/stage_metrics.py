@@ -70,7 +70,7 @@ class StageMetrics(Module):
         entries: dict[str, Any] = {IN_WORK: [] if done is None else self._beyond(done)}
         for name, tally in self._tallies().items():
             with tally.sync_context():
-                saved = checkpoint.saved(tally.totals, tally.counter.task)
+                saved = checkpoint.saved(tally.totals, tally.counter)
             entries |= {f"{name}.{key}": tensor.cpu().to_sparse() for key, tensor in saved.items()}
         return entries
 
@@ -84,7 +84,7 @@ class StageMetrics(Module):
             raise InputError("it was saved without.")
         dense = {key: entry.to_dense() for key, entry in entries.items() if key != IN_WORK}
         for name, tally in self._tallies().items():
-            totals = checkpoint.unpack(dense, f"{name}.", tally.counter.task)
+            totals = checkpoint.unpack(dense, f"{name}.", tally.counter)
             tally.load_totals(totals if first else None)
             twice = again and name in entries[IN_WORK]
             self._again += [(tally, totals if first else None)] * twice

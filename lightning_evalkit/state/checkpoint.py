@@ -1,7 +1,8 @@
-"""A tally in a checkpoint: its tensors once, under stable names, with the declaration they were counted under.
+"""A tally in a checkpoint: its tensors once, under stable names, with what is needed to read them.
 
-The declaration travels as the bytes of its JSON in a tensor, so that every tool that expects tensors in a
-``state_dict`` keeps working and ``torch.load(..., weights_only=True)`` reads it.
+That is the declaration they were counted under, the layout of their cells and the number of this format. It travels as
+the bytes of its JSON in a tensor, so that every tool that expects tensors in a ``state_dict`` keeps working and
+``torch.load(..., weights_only=True)`` reads it.
 """
 
 from __future__ import annotations
@@ -19,31 +20,36 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lightning_evalkit.inputs import Declaration
+    from lightning_evalkit.counts import Counter
 
 LONG = 8
 INTEGERS, REALS, DECLARATION = "integers", "reals", "declaration"
-LAYOUT = {"layout": 2}
-"""Raised when counts change their places: an older state would be read as other counts."""
+FORMAT = 3
+"""Raised when a cell of unchanged name and size changes its meaning."""
+LEAVE_OUT = "leave this state out (metric.persistent(False))"
 
 
-def saved(totals: Totals, task: Declaration) -> dict[str, Tensor]:
+def saved(totals: Totals, counter: Counter) -> dict[str, Tensor]:
     """What goes into a ``state_dict``."""
-    entries = {INTEGERS: totals.integers.detach().clone(), DECLARATION: _encoded({**task.described(), **LAYOUT})}
+    entries = {INTEGERS: totals.integers.detach().clone(), DECLARATION: _encoded(_described(counter))}
     if totals.reals is not None:
         entries[REALS] = totals.reals.detach().clone()
     return entries
 
 
-def unpack(state_dict: MutableMapping[str, Any], prefix: str, task: Declaration) -> Totals | None:
-    """Take a tally's entries out of a ``state_dict``; None if it has none. Another declaration is refused."""
+def unpack(state_dict: MutableMapping[str, Any], prefix: str, counter: Counter) -> Totals | None:
+    """Take a tally's entries out of a ``state_dict``; None if it has none. A state of anything else is refused."""
     names = [prefix + name for name in (INTEGERS, REALS, DECLARATION)]
     integers, reals, declaration = (state_dict.pop(name, None) for name in names)
     if integers is None:
         return None
     if declaration is not None:
-        _refuse_other(prefix, _decoded(declaration), {**task.described(), **LAYOUT})
+        _refuse_other(prefix or "this metric", _decoded(declaration), _described(counter))
     return Totals(integers, reals)
+
+
+def _described(counter: Counter) -> dict[str, Any]:
+    return {"format": FORMAT, "layout": counter.layout.described(), **counter.task.described()}
 
 
 def described_differences(found: dict[str, Any], expected: dict[str, Any], where: str) -> list[str]:
@@ -60,13 +66,31 @@ def described_differences(found: dict[str, Any], expected: dict[str, Any], where
     return differences
 
 
-def _refuse_other(prefix: str, found: dict[str, Any], expected: dict[str, Any]) -> None:
+def _refuse_other(name: str, found: dict[str, Any], expected: dict[str, Any]) -> None:
     expected = json.loads(json.dumps(expected))
+    kept = found.pop("format", None)
+    if kept != expected.pop("format"):
+        raise InputError(
+            f"the state saved as {name!r} has format {kept}, and this version reads format {FORMAT}: load it "
+            f"with the version that saved it, or {LEAVE_OUT}."
+        )
+    layouts = found.pop("layout"), expected.pop("layout")
     differences = described_differences(found, expected, "in the checkpoint")
     if differences:
         raise InputError(
-            f"the state saved as {prefix or 'this metric'!r} was counted under another declaration: "
-            f"{'; '.join(differences)}. Declare the same, or leave this state out (metric.persistent(False))."
+            f"the state saved as {name!r} was counted under another declaration: {'; '.join(differences)}. Declare the "
+            f"same, or {LEAVE_OUT}."
+        )
+    refuse_other_layout(name, *layouts)
+
+
+def refuse_other_layout(name: str, found: dict[str, str], expected: dict[str, str]) -> None:
+    """Equal declarations may be counted into other cells, by another metric or version."""
+    differences = described_differences(found, expected, "there")
+    if differences:
+        raise InputError(
+            f"the state of {name!r} keeps other cells, or the same in another order: {'; '.join(differences)}. "
+            f"Load it into the metric and with the version that saved it, or {LEAVE_OUT}."
         )
 
 

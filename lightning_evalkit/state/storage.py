@@ -63,7 +63,7 @@ class _Named:
         # and, after the first batch, equal values. Unequal declarations can so never be merged, equal ones can.
         self.integers, self.reals = f"integers_{counter.task.key}", f"reals_{counter.task.key}"
         self.counter = counter
-        reals = (self.reals,) if counter.real_width else ()
+        reals = (self.reals,) if counter.layout.reals.width else ()
         self.names: tuple[str, ...] = (self.integers, *reals)
 
     def moved(self, states: States, device: torch.device) -> States:
@@ -78,8 +78,9 @@ class SumStorage(_Named):
 
     def empty(self, device: torch.device) -> States:
         """Zeros."""
-        integers = torch.zeros(self.counter.width, dtype=torch.int64, device=device)
-        reals = torch.zeros(self.counter.real_width, dtype=real_dtype(device), device=device)
+        layout = self.counter.layout
+        integers = torch.zeros(layout.integers.width, dtype=torch.int64, device=device)
+        reals = torch.zeros(layout.reals.width, dtype=real_dtype(device), device=device)
         return dict(zip(self.names, (integers, reals), strict=False))
 
     def read(self, states: States) -> Totals:
@@ -124,8 +125,8 @@ class RowStorage(_Named):
     def read(self, states: States) -> Totals:
         """All rows below each other."""
         device = states.get("_device", torch.device("cpu"))  # of the metric whose attributes these are
-        widths, kinds = (self.counter.width, self.counter.real_width), (torch.int64, real_dtype(device))
-        none = (torch.zeros((0, width), dtype=kind, device=device) for width, kind in zip(widths, kinds, strict=True))
+        pairs = zip(self.counter.layout, (torch.int64, real_dtype(device)), strict=True)
+        none = (torch.zeros((0, cells.width), dtype=kind, device=device) for cells, kind in pairs)
         return Totals(*(torch.cat((*states[name], row)) for name, row in zip(self.names, none, strict=False)))
 
     def write(self, states: States, totals: Totals) -> None:

@@ -44,7 +44,7 @@ class Tally(Unscripted, Metric):
         super().__init__(**kwargs)
         self.counter = counter
         self.title = title or type(self).__name__
-        refuse_large(counter.width + counter.real_width, f"{self.title} of {counter.task}")
+        refuse_large(counter.layout.size, f"{self.title} of {counter.task}")
         by_rows = counter.task.samplewise or getattr(counter, "by_rows", False)
         self.storage: Storage = (RowStorage if by_rows else SumStorage)(counter)
         self._local: dict[str, Any] | None = None
@@ -239,9 +239,12 @@ class Tally(Unscripted, Metric):
                     f"expected a state of {self.counter.task}, got one of {incoming_state.counter.task}: "
                     f"only counts of one declaration can be merged ({differences})."
                 )
+            layouts = (each.counter.layout.described() for each in (incoming_state, self))
+            checkpoint.refuse_other_layout(incoming_state.title, *layouts)
             incoming = incoming_state.totals
         elif isinstance(incoming_state, dict) and incoming_state.keys() == self._defaults.keys():
             incoming = self.storage.read(incoming_state)
+            self._refuse_unfit(incoming)
         else:
             raise InputError(
                 "expected a metric of this package or the metric_state of one with this declaration, "
@@ -275,7 +278,7 @@ class Tally(Unscripted, Metric):
 
     def _refuse_unfit(self, totals: Totals) -> None:
         found = [0 if part is None else part.shape[-1] if part.ndim else 1 for part in totals[:2]]
-        expected = [self.counter.width, self.counter.real_width]
+        expected = [cells.width for cells in self.counter.layout]
         if found != expected or totals.integers.is_floating_point():
             raise InputError(
                 f"expected a state of {expected[0]} integers and {expected[1]} reals for {self.title}, got {found[0]} "
@@ -315,7 +318,7 @@ class Tally(Unscripted, Metric):
             keep_vars=keep_vars,
         )
         if any(self._persistent.values()):
-            saved = checkpoint.saved(self.totals, self.counter.task)
+            saved = checkpoint.saved(self.totals, self.counter)
             entries.update({prefix + name: entry for name, entry in saved.items()})
         return entries
 
@@ -330,7 +333,7 @@ class Tally(Unscripted, Metric):
         error_msgs: list[str],
     ) -> None:
         try:
-            self.load_totals(checkpoint.unpack(state_dict, prefix, self.counter.task))
+            self.load_totals(checkpoint.unpack(state_dict, prefix, self.counter))
         except InputError as refused:
             error_msgs.append(str(refused))
         torch.nn.Module._load_from_state_dict(

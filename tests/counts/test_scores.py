@@ -258,7 +258,7 @@ def test_many_classes_get_fewer_bins_so_that_the_state_stays_below_64_megabytes(
     of_labels = Multilabel("logits", num_labels=classes, binning=scores)
     for counts in (MulticlassCounter(of_classes), MultilabelCounter(of_labels)):
         counter = CountsAndScores(counts, ScoreCounter(counts.task))
-        size, largest = 8 * (counter.width + counter.real_width), 64 * 2**20
+        size, largest = 8 * counter.layout.size, 64 * 2**20
         assert size <= largest
         assert scores.bins <= 65_536
         assert scores.bins == 65_536 or size > 4 * 2**20  # not fewer than needed
@@ -375,21 +375,27 @@ def rows(batch: Batch, places: Any) -> Batch:
 
 def without_doubt(counting: Any) -> Tensor:
     """The integers without how many log-odds of classes are near the edge of a bin: counting later says all."""
-    counter, integers = tally_of(counting).counter, tally_of(counting).totals.integers.clone()
-    scores = getattr(counter, "_scores", counter)
-    if getattr(scores, "computed", False) and scores.kind in ("fine", "cuts"):
-        integers[counter.width - scores.width + 3] = 0
+    return without(counting, "doubtful") if is_computed(counting) else tally_of(counting).totals.integers.clone()
+
+
+def is_computed(counting: Any) -> bool:
+    scores = getattr(tally_of(counting).counter, "_scores", tally_of(counting).counter)
+    return getattr(scores, "computed", False) and scores.kind in ("fine", "cuts")
+
+
+def without(counting: Any, *names: str) -> Tensor:
+    """The integers with these cells, of counts and of scores, set to 0."""
+    cells, integers = tally_of(counting).counter.layout.integers, tally_of(counting).totals.integers.clone()
+    for name in cells.sizes:
+        if name.rpartition(".")[2] in names:
+            cells.read(integers, name).zero_()
     return integers
 
 
 def without_updates(counting: Any) -> tuple[list[int], Tensor | None]:
-    """The totals without how many updates and guesses they came from, which stand at the end of each ledger."""
-    totals, counter = tally_of(counting).totals, tally_of(counting).counter
-    integers, last = without_doubt(counting), 3 if counter.task.inputs == "auto" else 1
-    before = counter._counts.width if hasattr(counter, "_counts") else 0
-    for end in (before, before + getattr(counter, "_scores", counter).begin):
-        integers[max(end - last, 0) : end] = 0
-    return integers.tolist(), totals.reals
+    """The totals without how many updates and guesses they came from."""
+    doubt = ("doubtful",) if is_computed(counting) else ()
+    return without(counting, "updates", "guessed", *doubt).tolist(), tally_of(counting).totals.reals
 
 
 def assert_same_counts(one: Any, other: Any) -> None:

@@ -1,0 +1,102 @@
+"""Which numbers a state holds, and where: a counter declares its cells once, by name.
+
+A batch is packed by these names, totals are read by them, and a checkpoint carries them: a state whose cells are in
+another order, or of another size, is never read as this one.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+Item = TypeVar("Item")
+
+
+class Cells:
+    """Named slices of a row of numbers, in the order of their declaration. A size of 0 says that nothing is kept.
+
+    >>> import torch
+    >>> cells = Cells(tp=2, fp=2, ignored=0) + Cells(updates=1)
+    >>> cells
+    tp 2, fp 2, updates 1
+    >>> cells.read(torch.tensor([5, 6, 7, 8, 9]), "fp")
+    tensor([7, 8])
+    """
+
+    def __init__(self, **sizes: int) -> None:
+        self.sizes = sizes
+        ends = [0, *accumulate(sizes.values())]
+        self.width = ends[-1]
+        self.begins = dict(zip(sizes, ends[:-1], strict=True))
+
+    def __repr__(self) -> str:
+        return ", ".join(f"{name} {size}" for name, size in self.sizes.items() if size)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cells) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    # ---- made of others
+
+    def __add__(self, other: Cells) -> Cells:
+        """These cells, then the others."""
+        return Cells(**self.sizes, **other.sizes)
+
+    def under(self, prefix: str) -> Cells:
+        """The same cells with a prefix to their names, so that those of two counters can be added."""
+        return Cells(**{f"{prefix}.{name}": size for name, size in self.sizes.items()})
+
+    def repeated(self, name: str, times: int) -> Cells:
+        """One cell of several such rows; its name tells what is in a row."""
+        return Cells(**{f"{name} of ({self})": times * self.width})
+
+    # ---- packing
+
+    def flat(self, **parts: Sequence[Item]) -> list[Item]:
+        """The items of all cells in their order; of a cell that is not kept there are none."""
+        return [item for name in self.sizes if self.sizes[name] for item in parts[name]]
+
+    def parts(self, **parts: Item) -> list[Item]:
+        """One item for each cell that is kept, in their order: arrays or tensors to put behind each other."""
+        return [parts[name] for name in self.sizes if self.sizes[name]]
+
+    # ---- reading
+
+    def read(self, row: Tensor, name: str) -> Tensor:
+        """A cell of a row, or of every row of a table."""
+        return row.narrow(-1, self.begins[name], self.sizes[name])
+
+    def one(self, row: Tensor, name: str, place: int = 0) -> Tensor:
+        """One number of a cell, without the last dimension."""
+        return row.select(-1, self.begins[name] + place)
+
+    def numbers(self, row: Tensor, *names: str) -> list[list[Any]]:
+        """Cells of one row as Python numbers, by one read from the device."""
+        first = min(self.begins[name] for name in names)
+        last = max(self.begins[name] + self.sizes[name] for name in names)
+        found = row.narrow(0, first, last - first).tolist()
+        spans = [(self.begins[name] - first, self.sizes[name]) for name in names]
+        return [found[begin : begin + size] for begin, size in spans]
+
+
+class Layout(NamedTuple):
+    """The cells of both tensors of a state: exact integers, and sums of reals."""
+
+    integers: Cells
+    reals: Cells = Cells()
+
+    @property
+    def size(self) -> int:
+        """How many numbers a state has, or a row of it."""
+        return self.integers.width + self.reals.width
+
+    def described(self) -> dict[str, str]:
+        """The cells as text, for a checkpoint and for messages."""
+        return {"integers": repr(self.integers), "reals": repr(self.reals)}
