@@ -34,15 +34,16 @@ class MixedReadingWarning(UserWarning):
 
 
 @contextmanager
-def required(package: str) -> Iterator[None]:
-    """Import what only some parts of this package need, or say how to install it."""
+def required(package: str, extra: str | None = None) -> Iterator[None]:
+    """Import what only some parts of this package need, or say how to install it: alone, or as an extra of this one."""
     try:
         yield
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] != package:
             raise
+        install = package if extra is None else f'"lightning-evalkit[{extra}]"'
         raise ModuleNotFoundError(
-            f"this part of lightning_evalkit needs {package}, which is not installed: pip install {package}",
+            f"this part of lightning_evalkit needs {package}, which is not installed: pip install {install}",
             name=missing.name,
         ) from missing
 

@@ -32,6 +32,7 @@ LAYERS = {
     "reports": 8,
     "callbacks": 9,
     "data": 10,
+    "integrations": 10,
     "modules": 10,
     "cli": 11,
     "__main__": 12,
@@ -49,6 +50,7 @@ HEAVY = {
     "rich": (("rich",), {"sinks"}, None),
     "lightning": (LIGHTNING, {"trainer", "modules", "data", "cli"}, None),
     "jsonargparse": (("jsonargparse",), {"cli"}, None),
+    "transformers": (("transformers", "tokenizers", "accelerate"), {"integrations", "modules", "data"}, None),
 }
 
 Sources = dict[str, str]
@@ -207,6 +209,7 @@ def test_a_right_import_is_not(path: str, source: str):
             "callbacks/new.py imports tensorboard",
         ),
         ("modules/new.py", "import jsonargparse", "modules/new.py imports jsonargparse"),
+        ("evaluation/new.py", "from transformers import Trainer", "evaluation/new.py imports transformers"),
     ],
 )
 def test_a_misplaced_package_is_caught(path: str, source: str, complaint: str):
@@ -253,7 +256,7 @@ def test_import_loads_no_heavy_package_that_torchmetrics_does_not(loaded: list[s
     assert "lightning_evalkit" not in peer
     assert "lightning_evalkit.evaluation" in ours
     heavy = {"matplotlib", "mpl_toolkits", "tensorboard", "tensorboardX", "tensorflow", "rich", "jsonargparse"}
-    heavy |= {"lightning", "pytorch_lightning", "lightning_fabric"}
+    heavy |= {"lightning", "pytorch_lightning", "lightning_fabric", "tokenizers", "accelerate"}
     beyond = {name for name in ours - peer if name.split(".")[0] in heavy or name.startswith("torch.utils.tensorboard")}
     assert beyond == set()
 

@@ -69,6 +69,7 @@ def test_parts_that_need_more_say_what_to_install():
         "lightning_evalkit.sinks.tensorboard": "tensorboard",
         "lightning_evalkit.sinks.terminal": "rich",
         "lightning_evalkit.cli": "jsonargparse",
+        "lightning_evalkit.integrations.transformers": "transformers",
     }
     finished = ended(f"""
         from importlib import import_module
@@ -80,7 +81,11 @@ def test_parts_that_need_more_say_what_to_install():
                 print(missing)
     """)
     assert finished.returncode == 0, finished.stderr
-    expected = [f"needs {package}, which is not installed: pip install {package}" for package in parts.values()]
+    extras = {"transformers": '"lightning-evalkit[transformers]"'}
+    expected = [
+        f"needs {package}, which is not installed: pip install {extras.get(package, package)}"
+        for package in parts.values()
+    ]
     said = finished.stdout.splitlines()
     assert len(said) == len(expected)
     assert all(line.endswith(ending) for line, ending in zip(said, expected, strict=True)), said

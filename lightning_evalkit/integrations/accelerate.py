@@ -1,0 +1,84 @@
+"""Accelerate: every process counts its own rows, and one all-reduce sums them; nothing is gathered.
+
+Accelerate fills up the last batch with repeats, so that all processes get batches of one size. Its
+``gather_for_metrics`` cuts them off after gathering every prediction; here each process leaves out its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.errors import InputError
+from lightning_evalkit.integrations.counting import Counting
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.evaluation.base import Evaluation
+
+
+class AcceleratorMetrics:
+    """An evaluation in an Accelerate loop: ``update`` with every batch of a prepared loader, ``compute`` at its end.
+
+    The rows that Accelerate repeats in the last batch are left out, so that the numbers are those of one process.
+    ``compute`` is called on all processes, gives plain floats, and takes one all-reduce; the next ``update`` begins
+    the next evaluation. An evaluation that was interrupted has to be forgotten by ``reset``.
+    """
+
+    def __init__(self, evaluation: Evaluation, accelerator: Any) -> None:
+        self._counting = Counting(evaluation, over_ranks=True)
+        self._counting.evaluation.to(accelerator.device)
+        self._accelerator = accelerator
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """What the last evaluation counted, or the present one so far."""
+        return self._counting.evaluation
+
+    def update(self, preds: Tensor, target: Tensor, *sample_weight: Tensor) -> None:
+        """Count the rows of this process."""
+        rows = len(target)
+        if self._accelerator.num_processes > 1:
+            rows = self._own_rows(rows)
+        self._counting.count(preds, target, *sample_weight, rows=rows)
+
+    def compute(self) -> dict[str, float]:
+        """Every number over all processes, by one collective."""
+        return self._counting.values()
+
+    def reset(self) -> None:
+        """Begin from nothing."""
+        self._counting.reset()
+
+    def _own_rows(self, rows: int) -> int:
+        """The rows of a batch of this process that are no repeats: gathered by process, those are at the end."""
+        loader = self._accelerator.gradient_state.active_dataloader
+        if loader is None:
+            raise InputError(
+                "expected batches of a loader that accelerator.prepare has returned: with another one, every process "
+                "counts all rows."
+            )
+        if not loader.end_of_dataloader:
+            return rows
+        real = self._last_rows(loader, rows * self._accelerator.num_processes)
+        before = int(self._accelerator.process_index) * rows
+        return min(max(real - before, 0), rows)
+
+    def _last_rows(self, loader: Any, together: int) -> int:
+        """How many of the rows that all processes get last are no repeats."""
+        sampler, dataset = getattr(loader, "batch_sampler", None), loader.dataset
+        if loader.remainder > 0 and not hasattr(sampler, "even_batches"):  # one process reads and hands out
+            return int(loader.remainder)
+        if getattr(sampler, "drop_last", False) or not getattr(sampler, "even_batches", True):
+            return together
+        source: Any = (
+            dataset.dataset if hasattr(dataset, "num_processes") else getattr(sampler, "batch_sampler", sampler)
+        )
+        try:
+            return len(getattr(source, "sampler", source)) % together or together
+        except (TypeError, NotImplementedError):
+            self._counting.warn_once(
+                "expected a data set with a length: without one nothing tells which rows of the last batch are "
+                "repeats, and they are counted. Prepare with dispatch_batches=True, or give the data set a length."
+            )
+            return together
