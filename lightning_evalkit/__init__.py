@@ -1,8 +1,29 @@
 """lightning_evalkit: classification metrics for PyTorch Lightning whose numbers can be trusted."""
 
-from lightning_evalkit.counts import Counts
-from lightning_evalkit.evaluation import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation, Slices
-from lightning_evalkit.inputs import Threshold
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lightning_evalkit.counts import Counts
+    from lightning_evalkit.evaluation import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation, Slices
+    from lightning_evalkit.inputs import Threshold
 
 __all__ = ["BinaryEvaluation", "Counts", "MulticlassEvaluation", "MultilabelEvaluation", "Slices", "Threshold"]
 __version__ = "0.1.0"
+
+HOMES = {"Counts": "counts", "Threshold": "inputs"}
+"""Where a public name is defined; in ``evaluation`` if it is not here."""
+PARTS = ("callbacks", "counts", "data", "diagnosis", "evaluation", "functional", "inputs", "metrics", "modules")
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        """Import a name when it is first used: ``evalkit --help`` need not wait for torch."""
+        if name in __all__:
+            return getattr(import_module(f"{__name__}.{HOMES.get(name, 'evaluation')}"), name)
+        if name in PARTS:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__, *PARTS})

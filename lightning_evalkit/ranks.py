@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import warnings
+
 import torch
 
 
@@ -10,3 +13,9 @@ def rank_and_world_size() -> tuple[int, int]:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return 0, 1
+
+
+def warn_on_rank_zero(message: str) -> None:
+    """Warn once for all processes, also before they have joined; for parts that must not wait for torchmetrics."""
+    if rank_and_world_size()[0] == 0 and int(os.environ.get("LOCAL_RANK", 0)) == 0:
+        warnings.warn(message, UserWarning, stacklevel=3)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.counts.binned_scores import ScoreCounter
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
@@ -17,6 +16,7 @@ from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.ranks import warn_on_rank_zero
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,10 +57,9 @@ class StoredScores(ScoreCounter):
             return
         before, self.seen = self.seen, self.seen + preds.numel()
         if before < LARGE <= self.seen:
-            rank_zero_warn(
+            warn_on_rank_zero(
                 f"{self.seen:,} scores are kept, because thresholds=None asks for exact curves: memory grows with the "
                 "data. thresholds='fine' keeps a histogram of fixed size, with a certain bound of its error.",
-                UserWarning,
             )
 
     def tables(self, totals: Totals) -> list[ScoreCounts]:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torchmetrics.utilities import rank_zero_warn
 
+from lightning_evalkit.ranks import warn_on_rank_zero
 from lightning_evalkit.statistics import curves
 
 if TYPE_CHECKING:
@@ -190,11 +190,10 @@ def _warn_if_shared(table: ScoreCounts, chosen: list[Tensor]) -> None:
     counted = table.lowest[((table.yes + table.no) > 0).any(0)]
     shared = [float(threshold) for threshold in chosen if int((counted == threshold).sum()) > 1]
     if shared:
-        rank_zero_warn(
+        warn_on_rank_zero(
             f"the threshold {shared[0]!r} stands for several logits that no probability in single precision tells "
             "apart, so that a decision at it is not the one of this point: best_threshold(criterion, at_least=...) of "
             "an evaluation with curves=True keeps the logit.",
-            UserWarning,
         )
 
 

@@ -228,7 +228,7 @@ def test_a_second_file_that_knows_the_package_is_caught(package: str):
 
 STATEMENTS = (
     "import torchmetrics",
-    "import lightning_evalkit",
+    "from lightning_evalkit import *",  # names are imported when they are used
     "import lightning_evalkit.data.real as real, lightning_evalkit.data.tabular as tabular\n"
     "real.DigitsDataModule().class_names, tabular.TabularDataModule('absent.csv', 'y')",
 )
