@@ -36,8 +36,10 @@ def extra(module: str, package: str) -> Any:
 class TensorDataModule(LightningDataModule):
     """Data that fits into memory. A final class says what its ``splits`` are, and ``num_features`` before they exist.
 
-    Parameters of all: ``batch_size``; ``seed`` of everything random in the data, the order of training rows included;
-    ``on_device``, whether the whole data is put where training happens instead of batch by batch.
+    Args:
+        batch_size: Rows in a batch.
+        seed: Of everything random in the data, the order of training rows included.
+        on_device: Put the whole data where training happens, instead of batch by batch.
     """
 
     num_features: int

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 class PackagedDataModule(TensorDataModule):
     """Data of scikit-learn, stratified by class and standardised; a final class says which, and what its target is.
 
-    Parameters of all: ``val_share`` and ``test_share``, the shares of the rows that are for validation and test.
+    Args:
+        val_share: Share of the rows to validate on.
+        test_share: Share of the rows to test on, and to predict.
     """
 
     function: ClassVar[str]
@@ -98,6 +100,9 @@ class IsDigitDataModule(PackagedDataModule):
 
     >>> IsDigitDataModule(digit=7).ready.test[1].bincount()
     tensor([324,  35])
+
+    Args:
+        digit: The digit that is positive, 0 to 9.
     """
 
     function = "load_digits"

@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 class SyntheticDataModule(TensorDataModule):
     """Made data: a final class draws the rows of one split. Class counts are exact, not drawn.
 
-    Parameters of all: ``separability``, the accuracy of the best possible classifier where classes are equally frequent
-    and labels are right; ``label_noise``, the share of the labels of every class that are wrong; ``num_features``; the
-    rows of the three splits.
+    Args:
+        separability: Accuracy of the best possible classifier where classes are equally frequent and labels are right.
+        label_noise: Share of the labels of every class that are wrong.
+        num_features: Columns of the features.
+        train_size: Rows to train on.
+        val_size: Rows to validate on.
+        test_size: Rows to test on, and to predict.
     """
 
     def __init__(
@@ -64,7 +68,12 @@ class SyntheticDataModule(TensorDataModule):
 
 
 class BinaryGaussians(SyntheticDataModule):
-    """Two clouds, negative and positive."""
+    """Two clouds, negative and positive.
+
+    Args:
+        prevalence: Share of positives.
+        test_prevalence: Share of positives in the test split; by default as in the others.
+    """
 
     def __init__(self, prevalence: float, test_prevalence: float | None = None, **options: Any) -> None:
         super().__init__(**options)
@@ -142,6 +151,10 @@ class MulticlassDataModule(SyntheticDataModule):
     >>> data = MulticlassDataModule(num_classes=3, class_shares=[0.5, 0.3, 0.2], train_size=10)
     >>> data.ready.train[1].bincount().tolist()
     [5, 3, 2]
+
+    Args:
+        num_classes: Number of classes.
+        class_shares: Share of the rows that each class has; equal ones by default.
     """
 
     def __init__(self, num_classes: int = 5, class_shares: list[float] | None = None, **options: Any) -> None:
@@ -178,6 +191,10 @@ class MultilabelDataModule(SyntheticDataModule):
     >>> data = MultilabelDataModule(num_labels=2, prevalence=[0.5, 0.1], train_size=100)
     >>> data.ready.train[1].sum(0).tolist()
     [50, 10]
+
+    Args:
+        num_labels: Number of labels.
+        prevalence: Share of positives: one number for all labels, or a list with one for each.
     """
 
     def __init__(self, num_labels: int = 5, prevalence: float | list[float] = 0.3, **options: Any) -> None:

@@ -20,19 +20,25 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def opened(path: str) -> Table:
+CLASSES = ("a class", "classes, of which every split has rows")
+CATEGORIES = ("a category", "categories that many rows have")
+"""What errors call a value of a column, and its values."""
+
+
+def opened(path: str, separator: str = ",") -> Table:
     """Look at a file, without reading its rows."""
-    kinds = {".csv": CsvTable, ".parquet": ParquetTable}
     suffix = Path(path).suffix
-    if suffix.lower() not in kinds:
+    if suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"{path}: expected a file that ends in .csv or .parquet, got {suffix or 'no suffix'!r}.")
     if not Path(path).expanduser().is_file():
         raise InputError(f"{path}: expected a file, but there is none (seen from the folder {Path.cwd()}).")
-    return kinds[suffix.lower()](path)
+    return ParquetTable(path) if suffix.lower() == ".parquet" else CsvTable(path, separator)
 
 
 class Table:
     """Columns of a file by name. A final class knows its format: the names, the columns, and what a row is called."""
+
+    kept: Tensor | None = None  # the rows of the file that are left, where some were left out
 
     def __init__(self, path: str) -> None:
         self.path, self.file = path, str(Path(path).expanduser())
@@ -63,6 +69,12 @@ class Table:
         """The error of a file that is not what its suffix says."""
         return InputError(f"{self.path}: expected {Path(self.path).suffix[1:]} data, but it cannot be read: {wrong}")
 
+    def texts(self) -> set[str]:
+        """The columns that hold neither numbers nor truth values, as far as the types say."""
+        types = self.arrow.types
+        known = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
+        return {field.name for field in self.schema if not any(is_kind(field.type) for is_kind in known)}
+
     def load(self, numeric: list[str], classes: list[str]) -> int:
         """Read the columns that are needed, and say how many rows there are."""
         self._refuse_unknown_names(numeric + classes)
@@ -72,38 +84,59 @@ class Table:
             raise self.unreadable(wrong) from wrong
         return int(self.columns.num_rows)
 
+    def drop_gaps(self) -> int:
+        """Leave out the rows that have a gap, and say how many were left out."""
+        gaps = [self._gaps(column) for column in self.columns.columns]
+        full = ~torch.stack(gaps).any(0)
+        self.kept = full.nonzero().flatten()
+        self.columns = self.columns.take(self.arrow.array(self.kept.numpy()))
+        return int((~full).sum())
+
+    def _gaps(self, column: Any) -> Tensor:
+        """Which values of a column are missing, NaN among them."""
+        return torch.tensor(column.is_null(nan_is_null=True).to_numpy())
+
     def wrong(self, name: str, row: int, expected: str) -> InputError:
         """The error about a value: what was expected in its place."""
         value = self.columns.column(name)[row].as_py()
         received = "nothing" if value is None else repr(value)
-        return InputError(f"{self.path}, column {name!r}, {self.place(row)}: expected {expected}, got {received}.")
+        place = self.place(row if self.kept is None else int(self.kept[row]))
+        return InputError(f"{self.path}, column {name!r}, {place}: expected {expected}, got {received}.")
 
-    def numbers(self, name: str) -> Tensor:
-        """A column as float64, every value finite."""
+    def numbers(self, name: str, gaps: bool = False) -> Tensor:
+        """A column as float64, every value finite; NaN where there is none, if there may be gaps."""
         column = self.columns.column(name)
         numeric = self._as_numbers(column)
         if numeric is None:
             row = max(self._first_refused(column, kind) for kind in self._numeric_types())
-            raise self.wrong(name, row, "a number (list the features to leave others out)")
+            raise self.wrong(name, row, f"a number (or categorical=[{name!r}], or exclude=[{name!r}])")
         values = torch.tensor(numeric.to_numpy(), dtype=torch.float64)
         bad = ~values.float().isfinite()  # training is in float32, where 1e39 is infinite too
+        if gaps:
+            bad &= ~values.isnan()
         if bad.any():
-            raise self.wrong(name, int(bad.int().argmax()), "a finite number (in float32)")
+            row = int(bad.int().argmax())
+            advice = "; missing='mean' fills gaps, missing='drop' leaves such rows out" if values[row].isnan() else ""
+            raise self.wrong(name, row, f"a finite number (in float32{advice})")
         return values
 
-    def values(self, name: str) -> tuple[Tensor, list[Any]]:
-        """The different values of a column, and for each row the place of its value among them."""
+    def values(self, name: str, categories: bool = False, gaps: bool = False) -> tuple[Tensor, list[Any]]:
+        """The different values of a column, and for each row the place of its value among them; -1 for a gap."""
+        expected, many = CATEGORIES if categories else CLASSES
         column = self.columns.column(name)
-        if column.null_count:
-            raise self.wrong(name, self.compute.index(column.is_null(), True).as_py(), "a class")
+        if column.null_count and not gaps:
+            raise self.wrong(name, self.compute.index(column.is_null(), True).as_py(), expected)
         if not self.arrow.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         coded = column.unify_dictionaries().combine_chunks()
-        used, codes = torch.unique(torch.tensor(coded.indices.to_numpy()).long(), return_inverse=True)
+        filled = coded.indices.fill_null(-1)
+        used, codes = torch.unique(torch.tensor(filled.to_numpy()).long(), return_inverse=True)
+        if len(used) and used[0] < 0:
+            used, codes = used[1:], codes - 1
         if len(used) * 3 > len(codes):
             raise InputError(
-                f"{self.path}, column {name!r}: expected classes, of which every split has rows, got {len(used):,} "
-                f"different values in {len(codes):,} rows: is it a number or an identifier rather than a class?"
+                f"{self.path}, column {name!r}: expected {many}, got {len(used):,} different values in "
+                f"{len(codes):,} rows: is it a number or an identifier rather than {expected}?"
             )
         return codes, coded.dictionary.take(self.arrow.array(used.tolist())).to_pylist()
 
@@ -146,14 +179,18 @@ class Table:
     def _refuse_unknown_names(self, wanted: Sequence[str]) -> None:
         known = set(self.names)
         for name in (name for name in wanted if name not in known):
-            hint = " Is the file separated by something other than commas?" if len(known) == 1 else ""
+            hint = " Are its values separated by something else? separator=';' says so." if len(known) == 1 else ""
             raise InputError(
                 f"{self.path}: expected a column {name!r}, but there is none: {nearest(name, known)}{hint}"
             )
 
 
 class CsvTable(Table):
-    """Comma-separated values with a line of names; rows are told as lines of the file."""
+    """Values between separators, with a line of names; rows are told as lines of the file."""
+
+    def __init__(self, path: str, separator: str) -> None:
+        self.separator = separator
+        super().__init__(path)
 
     def read_schema(self) -> Any:
         """Names, and the types that the first block of the file suggests."""
@@ -192,7 +229,7 @@ class CsvTable(Table):
         )
 
     def _parse_options(self) -> Any:
-        return extra("pyarrow.csv", "pyarrow").ParseOptions(newlines_in_values=True)
+        return extra("pyarrow.csv", "pyarrow").ParseOptions(delimiter=self.separator, newlines_in_values=True)
 
     def _read(self, types: dict[str, Any]) -> Any:
         reader = extra("pyarrow.csv", "pyarrow")
@@ -203,7 +240,7 @@ class CsvTable(Table):
         """The first line and the values of each row, that of the names included: slow, for errors only."""
         # Of a file that this reader gives up on, the lines before are enough.
         with suppress(csv.Error), open(self.file, newline="", encoding="utf-8-sig", errors="replace") as file:
-            reader, line = csv.reader(file), 1
+            reader, line = csv.reader(file, delimiter=self.separator), 1
             for values in reader:
                 if values:
                     yield line, values

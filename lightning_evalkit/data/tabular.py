@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+import warnings
 from functools import cached_property
 from pathlib import Path  # noqa: TC003 (the command line reads the types of the constructor)
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import torch
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lightning_evalkit.data.base import Splits, TensorDataModule
-from lightning_evalkit.data.splitting import checked_shares, standardised, stratified
+from lightning_evalkit.data.columns import (
+    check_labels,
+    check_roles,
+    checked_categories,
+    checked_missing,
+    checked_separator,
+)
+from lightning_evalkit.data.features import Encoding, Missing
+from lightning_evalkit.data.splitting import checked_shares, stratified
 from lightning_evalkit.data.table import opened
 from lightning_evalkit.data.targets import labels, one_target
-from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.errors import InputError, nearest
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from lightning_evalkit.data.splitting import SplitRows
@@ -43,7 +50,23 @@ class TabularDataModule(TensorDataModule):
     or false and true, or if ``positive`` says which of its two values is the positive one; three values or more are
     classes and become ``class_names``, as they are written (01 and 1 are two of them), sorted as numbers if all are.
     ``features`` are all other columns by default; ``weight`` names a column of sample weights, which are the third
-    tensor of each batch. The file is read once, when first needed.
+    tensor of each batch. Text and gaps are refused unless ``categorical`` and ``missing`` say what to make of them;
+    means, medians and categories are those of the training rows. The file is read once, when first needed.
+
+    Args:
+        path: A file that ends in .csv or .parquet.
+        target: The column to predict, or a list of columns that are labels of 0 and 1.
+        features: The columns to predict from; by default all that have no other role.
+        exclude: Columns that are no features.
+        categorical: Features that are categories, as one column of 0 and 1 each; "auto" for all that hold texts.
+        missing: What to do with gaps in features: "mean" or "median" of the training rows stands for them, and a
+            category of its own; "drop" leaves out rows with a gap in any column that is used.
+        weight: A column of sample weights.
+        val_share: Share of the rows to validate on.
+        test_share: Share of the rows to test on, and to predict.
+        positive: Which of two values of the target is the positive one.
+        standardise: Give features of numbers mean 0 and deviation 1 over the training rows.
+        separator: What stands between the values of a CSV file; "tab" for tabs.
     """
 
     num_labels: int
@@ -62,18 +85,24 @@ class TabularDataModule(TensorDataModule):
         batch_size: int = 256,
         seed: int = 0,
         on_device: bool = False,
+        exclude: list[str] | None = None,
+        categorical: list[str] | Literal["auto"] | None = None,
+        missing: Missing | None = None,
+        separator: str = ",",
     ) -> None:
         super().__init__(batch_size, seed, on_device)
         path = str(path)  # a checkpoint keeps it, and loads only plain values again
         self.path, self.features, self.weight = path, features, weight
-        self.positive, self.standardise = positive, standardise
+        self.positive, self.standardise, self.exclude = positive, standardise, list(exclude or ())
+        self.categorical, self.missing = checked_categories(categorical), checked_missing(missing)
+        self.separator = checked_separator(separator, path)
         self.shares = checked_shares(val_share, test_share)
         self.targets = [target] if isinstance(target, str) else list(target)
         self.multilabel = not isinstance(target, str)
         if self.multilabel:
-            _check_labels(self.targets, positive)
+            check_labels(self.targets, positive)
             self.num_labels, self.label_names = len(self.targets), self.targets
-        _check_roles(self.targets, features, weight)
+        check_roles(self.targets, features, weight, self.exclude)
         self.save_hyperparameters(logger=False)
 
     @cached_property
@@ -104,52 +133,50 @@ class TabularDataModule(TensorDataModule):
 
     @cached_property
     def _contents(self) -> Contents:
-        table = opened(self.path)
+        table = opened(self.path, self.separator)
         weights = [] if self.weight is None else [self.weight]
-        features = self.features or _other_columns(table, {*self.targets, *weights})
-        _check_rows(table.load([*features, *weights], self.targets), self.path)
+        features = self.features or _other_columns(table, {*self.targets, *weights}, self.exclude)
+        encoding = Encoding(self._categories(table, features), self.missing, self.standardise)
+        self._load(table, features, weights, encoding.categorical)
         target = labels(table, self.targets) if self.multilabel else one_target(table, self.targets[0], self.positive)
         rows = stratified(target.values, self.shares, self.seed, target.names, f"{self.path}, target {self.targets}")
-        tensors = [self._features(table, features, rows.train), target.values]
+        encoded, names = encoding.features(table, features, rows.train)
+        tensors = [encoded, target.values]
         tensors += [_weights(table, name, rows) for name in weights]
         splits = Splits(*(tuple(tensor[chosen] for tensor in tensors) for chosen in rows))
-        return Contents(splits, features, target.names if len(target.names) > 2 and not self.multilabel else [])
+        return Contents(splits, names, target.names if len(target.names) > 2 and not self.multilabel else [])
 
-    def _features(self, table: Table, names: list[str], train: Tensor) -> Tensor:
-        """All features, one column after the other: only one at a time takes the room of float64."""
-        features = torch.empty(table.columns.num_rows, len(names))
-        for place, name in enumerate(names):
-            column = table.numbers(name)
-            features[:, place] = standardised(column, train) if self.standardise else column
-        return features
+    def _categories(self, table: Table, features: list[str]) -> frozenset[str]:
+        if self.categorical == "auto":
+            return frozenset(table.texts() & {*features})
+        chosen = self.categorical or []
+        for name in (name for name in chosen if name not in features):
+            raise InputError(
+                f"{self.path}: expected categorical to name features, got {name!r}: {nearest(name, features)}"
+            )
+        return frozenset(chosen)
 
-
-def _check_labels(labels: list[str], positive: Any) -> None:
-    if len(labels) < 2:
-        raise DeclarationError(f"expected at least 2 labels in a list, got {labels}: name a single column without one.")
-    if positive is not None:
-        raise DeclarationError(f"expected labels of 0 and 1 without positive, got positive={positive!r} for {labels}.")
-
-
-def _check_roles(targets: list[str], features: list[str] | None, weight: str | None) -> None:
-    """Refuse a column in two roles, and features that are none."""
-    if isinstance(features, str) or (features is not None and not features):
-        raise DeclarationError(f"expected a list of features, got {features!r}: leave it out to use all other columns.")
-    roles = Counter([*targets, *(features or []), *([] if weight is None else [weight])])
-    for name in (name for name, times in roles.items() if times > 1):
-        role = "both target and" if name in targets else "twice as"
-        raise DeclarationError(f"expected every column in one role, got {name!r} {role} feature, weight or target.")
+    def _load(self, table: Table, features: list[str], weights: list[str], categories: frozenset[str]) -> None:
+        """Read the columns, and leave out rows with gaps where that was asked for."""
+        numeric = [name for name in features if name not in categories]
+        rows = table.load([*numeric, *weights], [*(name for name in features if name in categories), *self.targets])
+        dropped = table.drop_gaps() if self.missing == "drop" else 0
+        if dropped:
+            warnings.warn(f"{self.path}: {dropped:,} of {rows:,} rows have gaps and are left out.", stacklevel=2)
+        _check_rows(rows - dropped, self.path)
 
 
-def _other_columns(table: Table, used: set[str]) -> list[str]:
+def _other_columns(table: Table, used: set[str], exclude: list[str]) -> list[str]:
     """All columns without another role."""
-    features = [name for name in table.names if name not in used]
+    for name in (name for name in exclude if name not in table.names):
+        raise InputError(f"{table.path}: expected exclude to name columns, got {name!r}: {nearest(name, table.names)}")
+    features = [name for name in table.names if name not in {*used, *exclude}]
     if not features:
         raise InputError(f"{table.path}: expected columns for the features beside {sorted(used)}, got none.")
     for name in filter(INDEX.fullmatch, features):
         raise InputError(
             f"{table.path}: expected features, but column {name!r} looks like the number of the row, which gives the "
-            "target away in a sorted file: list the features, or write the file without an index."
+            "target away in a sorted file: leave it out, exclude=[...], or write the file without an index."
         )
     return features
 
