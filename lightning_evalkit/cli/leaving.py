@@ -38,8 +38,16 @@ def console() -> NoReturn:
 
 
 def _run() -> int:
+    find_own_modules()
     with ending_on_signals():
         return main()
+
+
+def find_own_modules() -> None:
+    """Look for modules in the current folder, as ``python -m`` does, unless Python was told not to (-P)."""
+    here = os.getcwd()
+    if not getattr(sys.flags, "safe_path", False) and not {"", here} & {*sys.path}:
+        sys.path.insert(0, here)
 
 
 def _code_of(command: Callable[[], int]) -> int:

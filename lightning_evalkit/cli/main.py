@@ -9,21 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lightning_evalkit import __version__
+from lightning_evalkit.cli.commands import COMMANDS
 from lightning_evalkit.cli.messages import USER_ERRORS, in_one_line
 from lightning_evalkit.cli.signals import Ended
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = {
-    "explain": "Say why two numbers of a confusion matrix are equal or not.",
-    "reproduce": "Show where accuracy and F1 coincide, part and cross: data, training, table, figure, curves.",
-    "fit": "Train a model (Lightning CLI).",
-    "validate": "Evaluate a model on validation data (Lightning CLI).",
-    "test": "Evaluate a model on test data (Lightning CLI).",
-    "predict": "Write a model's probabilities to a file (Lightning CLI).",
-    "sweep": "Run a grid of values over any configuration, and put the results into one table.",
-}
 TRAINING = ("fit", "validate", "test", "predict")
 INTERRUPTED = 130
 """The exit code of a program that was stopped by Ctrl-C."""

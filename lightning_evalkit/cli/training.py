@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from lightning_evalkit import __version__, callbacks, data, modules  # noqa: F40
 from lightning_evalkit.callbacks.exact_resume import ExactResume
 from lightning_evalkit.cli import checkpoints
 from lightning_evalkit.cli.configurations import BASE, HEADER, of_another_version, with_located
+from lightning_evalkit.cli.help import Lines, arrange, example
 from lightning_evalkit.cli.messages import WrongError, in_one_line
 from lightning_evalkit.cli.signals import ended_by
 
@@ -36,6 +38,11 @@ class EvalkitCLI(LightningCLI):
         """Have a run write which version its configuration is of."""
         parser = super().init_parser(**kwargs)
         parser.dump_header = [*(parser.dump_header or ()), f"{HEADER}=={__version__}"]
+        return parser
+
+    def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> LightningArgumentParser:
+        parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
+        arrange(parser, subcommand)
         return parser
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
@@ -95,6 +102,9 @@ class EvalkitCLI(LightningCLI):
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command of the Lightning CLI; after training, say where to look."""
+    if len(arguments) == 1:
+        print(example(arguments[0]), file=sys.stderr)
+        return 2
     ended = launched(arguments)
     if arguments[0] == "fit" and ended.trainer.is_global_zero and ended.trainer.loggers:
         print(f"Curves: tensorboard --logdir {ended.trainer.default_root_dir}")
@@ -117,6 +127,7 @@ def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> Evalki
             parser_kwargs={
                 "prog": "evalkit",
                 "exit_on_error": False,
+                "formatter_class": Lines,
                 words[0]: {"default_config_files": [str(BASE)], "exit_on_error": False},
             },
             args=words,

@@ -743,7 +743,6 @@ def test_a_checkpoint_that_is_none(capsys: Capture):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ((), ("model", "data")),
         (("--data=BalancedDataModule",), ("model",)),
         (("--model=BinaryClassifier",), ("data",)),
         (("--model.learning_rate=1", "--data=BalancedDataModule"), ("--model",)),
@@ -753,7 +752,7 @@ def test_a_checkpoint_that_is_none(capsys: Capture):
         ((f"--model={OWN}.Nothing", "--data=BalancedDataModule"), ("Nothing",)),
         ((f"--model={OWN}.OwnData", "--data=BalancedDataModule"), ("LightningModule",)),
     ],
-    ids=["both", "model", "data", "class", "labels", "features", "module", "attribute", "kind"],
+    ids=["model", "data", "class", "labels", "features", "module", "attribute", "kind"],
 )
 def test_what_is_missing_is_named(capsys: Capture, arguments: tuple[str, ...], expected: tuple[str, ...]):
     err = told(capsys, "fit", *arguments)

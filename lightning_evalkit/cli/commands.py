@@ -1,0 +1,11 @@
+"""What ``evalkit`` can do."""
+
+COMMANDS = {
+    "explain": "Say why two numbers of a confusion matrix are equal or not.",
+    "reproduce": "Show where accuracy and F1 coincide, part and cross: data, training, table, figure, curves.",
+    "fit": "Train a model (Lightning CLI).",
+    "validate": "Evaluate a model on validation data (Lightning CLI).",
+    "test": "Evaluate a model on test data (Lightning CLI).",
+    "predict": "Write a model's probabilities to a file (Lightning CLI).",
+    "sweep": "Run a grid of values over any configuration, and put the results into one table.",
+}
