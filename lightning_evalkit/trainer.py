@@ -103,6 +103,16 @@ def logged_names(trainer: Trainer) -> Iterator[tuple[str, str]]:
                 yield name, logged.meta.fx.partition(".")[0]
 
 
+def monitors_of(trainer: Trainer) -> list[tuple[str, str, str]]:
+    """Who waits for which number to get better, and in which direction: (owner, name, "min" or "max")."""
+    waiting = [(type(each).__name__, each) for each in callbacks_of(trainer)]
+    found = [(name, getattr(each, "monitor", None), getattr(each, "mode", None)) for name, each in waiting]
+    for config in trainer.lr_scheduler_configs if trainer.state.fn == "fit" else ():
+        name = type(config.scheduler).__name__
+        found.append((name, config.monitor, getattr(config.scheduler, "mode", None)))
+    return [(owner, name, mode) for owner, name, mode in found if isinstance(name, str) and mode in ("min", "max")]
+
+
 def results_of(trainer: Trainer) -> Any:
     """The collection that ``self.log`` adds to in the running loop; its ``update_metrics`` takes every value."""
     return trainer._results

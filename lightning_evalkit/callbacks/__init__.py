@@ -15,6 +15,7 @@ How to write one:
    ``state_key``. Refuse the state of another declaration with a sentence.
 """
 
+from lightning_evalkit.callbacks.diagnose import Diagnose as Diagnose
 from lightning_evalkit.callbacks.evaluate import Evaluate as Evaluate
 from lightning_evalkit.callbacks.exact_distributed import ExactDistributedEvaluation as ExactDistributedEvaluation
 from lightning_evalkit.callbacks.exact_resume import ExactResume as ExactResume

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from lightning_evalkit.diagnosis.literal import literal, one_line
 
@@ -31,9 +31,18 @@ class Table:
         return "\n".join("| " + " | ".join(line) + " |" for line in (headings, rule, *rows))
 
 
+Severity = Literal["error", "warning", "tip"]
+Certainty = Literal["certain", "significant", "hint"]
+
+
 @dataclass(frozen=True)
 class Finding:
-    """One answer: a headline, the reasons in order, a table, and the evidence as plain values."""
+    """One answer: a headline, the reasons in order, a table, and the evidence as plain values.
+
+    A finding of a rule also has a subject (which metric, entry or log), a remedy, a severity, and a certainty:
+    "certain" follows from an identity or was seen in the program, "significant" is the result of a statistical test,
+    and a "hint" may be wrong.
+    """
 
     code: str
     """A stable name for programs: what kind of finding this is."""
@@ -41,6 +50,15 @@ class Finding:
     reasons: tuple[str, ...] = ()
     table: Table | None = None
     evidence: dict[str, Any] = field(default_factory=dict)
+    subject: str = ""
+    remedy: str = ""
+    severity: Severity = "tip"
+    certainty: Certainty = "certain"
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same finding of another epoch, run or machine: code and subject."""
+        return f"{self.code}:{self.subject}"
 
     def text(self) -> str:
         """Plain text, one reason per line."""

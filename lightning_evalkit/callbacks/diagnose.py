@@ -1,0 +1,190 @@
+"""A linter for the numbers of a run: it looks over the trainer's shoulder and says what an expert would say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.callbacks.diagnosing.watch import Watch
+from lightning_evalkit.callbacks.parts.restoring import RestoringCallback
+from lightning_evalkit.diagnosis.report import Diagnosis, judged
+from lightning_evalkit.diagnosis.seen import SANITY, Owner
+from lightning_evalkit.reports.loggers import tensorboards
+from lightning_evalkit.reports.soft_failures import SoftFailures
+from lightning_evalkit.sinks.files import write_json
+from lightning_evalkit.trainer import steps_done
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lightning_evalkit.trainer import LightningModule, Trainer
+
+FAILED = 3
+"""The exit code of a run that was strict and found errors."""
+
+
+class Diagnose(RestoringCallback):
+    """Finds metrics that are shared, not reset, logged as values, merged, padded or misread, and says how to mend it.
+
+    It changes no number, waits for no device within an epoch, and prints what it found at the end of validation or
+    test, once, and again only if that has changed. ``diagnosis`` holds the last one; it is also written as
+    diagnosis.json beside the logs (with ``sarif=True`` as diagnosis.sarif too) and to TensorBoard's text tab.
+
+    ``ignore`` are codes of rules (``evalkit rules`` lists them), ``baseline`` a JSON file of fingerprints of findings
+    that are known. With ``strict=True`` a run that has errors ends with exit code 3, after it has been saved.
+    ``hints=True`` prints hints as well, which may be wrong.
+    """
+
+    def __init__(
+        self,
+        ignore: Collection[str] = (),
+        baseline: str | Path | None = None,
+        strict: bool = False,
+        hints: bool = False,
+        sarif: bool = False,
+    ) -> None:
+        self.ignore, self.strict, self.hints, self.sarif = tuple(ignore), strict, hints, sarif
+        self.known = tuple(json.loads(Path(baseline).read_text(encoding="utf-8"))) if baseline else ()
+        self.diagnosis = Diagnosis(())
+        self._watch: Watch | None = None
+        self._said: tuple[str, ...] = ()
+        self._failures = SoftFailures("Diagnose")
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Begin to watch, once the module has all its metrics."""
+        self.leave(trainer)
+        with self._failures.going_on("watch the run"):
+            self._watch = Watch(trainer, pl_module)
+            self._watch.enter()
+
+    def leave(self, trainer: Trainer) -> None:
+        """Put everything back."""
+        if self._watch is not None:
+            self._watch.leave()
+            self._watch = None
+
+    # ---- steps
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """A step begins."""
+        self._begin("train")
+
+    def on_validation_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """A step begins."""
+        self._begin("val")
+
+    def on_test_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """A step begins."""
+        self._begin("test")
+
+    def _begin(self, stage: str) -> None:
+        if self._watch is not None:
+            self._watch.begin(stage)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """A step has ended."""
+        self._end(trainer, "train", batch, batch_idx, 0)
+
+    def on_validation_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """A step has ended."""
+        self._end(trainer, SANITY if trainer.sanity_checking else "val", batch, batch_idx, dataloader_idx)
+
+    def on_test_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """A step has ended."""
+        self._end(trainer, "test", batch, batch_idx, dataloader_idx)
+
+    def _end(self, trainer: Trainer, stage: str, batch: Any, number: int, dataloader: int) -> None:
+        if self._watch is not None:
+            self._watch.end(Owner(stage, dataloader, trainer.current_epoch), batch, number == 0)
+
+    # ---- epochs
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Look at the loaders."""
+        self._start(trainer, "val")
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Look at the loaders."""
+        self._start(trainer, "test")
+
+    def _start(self, trainer: Trainer, stage: str) -> None:
+        if self._watch is not None:
+            with self._failures.going_on("look at the loaders"):
+                self._watch.mark(stage)
+                self._watch.look_at_loaders(stage)
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Notice resets between epochs."""
+        if self._watch is not None:
+            self._watch.rest()
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Read the states before the module's own hook, or Lightning, resets them."""
+        self._read()
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Read the states before the module's own hook, or Lightning, resets them."""
+        self._read()
+
+    def _read(self) -> None:
+        if self._watch is not None:
+            with self._failures.going_on("read the states"):
+                self._watch.read()
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Say what was found."""
+        if not trainer.sanity_checking:
+            self._judge(trainer)
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Say what was found."""
+        self._judge(trainer)
+
+    def _judge(self, trainer: Trainer) -> None:
+        if self._watch is None:
+            return
+        with self._failures.going_on("judge the run"):
+            self._watch.reported()
+            self._watch.rest()
+            self.diagnosis = judged(self._watch.seen, "run", self.ignore, self.known)
+            shown = (*self.diagnosis.issues, *(self.diagnosis.tips if self.hints else ()))
+            said = tuple(sorted(finding.fingerprint for finding in shown))
+            if trainer.is_global_zero and said != self._said:
+                self._said = said
+                self._show(trainer)
+
+    def _show(self, trainer: Trainer) -> None:
+        text = Diagnosis(self.diagnosis.findings if self.hints else self.diagnosis.issues, self.diagnosis.passed)
+        print(f"\nDiagnose: {text}")
+        for board in tensorboards(trainer):
+            board.text("diagnosis", text.markdown(), steps_done(trainer))
+        folder = trainer.log_dir
+        if folder is not None and trainer.logger is not None:
+            write_json(Path(folder) / "diagnosis.json", self.diagnosis.to_dict())
+            if self.sarif:
+                write_json(Path(folder) / "diagnosis.sarif", self.diagnosis.sarif())
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Put everything back; a strict run with errors ends here, after it has been saved."""
+        super().teardown(trainer, pl_module, stage)
+        if self.strict and self.diagnosis.errors:
+            raise SystemExit(FAILED)

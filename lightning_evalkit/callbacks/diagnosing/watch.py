@@ -1,0 +1,201 @@
+"""A run while it goes on: its metrics, what is logged, and who waits for it. Nothing of the run is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import CrossEntropyLoss, Module, NLLLoss
+from torch.utils.data import DataLoader, DistributedSampler
+from torchmetrics import Metric, MetricCollection
+
+from lightning_evalkit.callbacks.diagnosing.given import Facts
+from lightning_evalkit.callbacks.diagnosing.values import ReturnedValues
+from lightning_evalkit.callbacks.diagnosing.watched import WatchedMetric
+from lightning_evalkit.callbacks.exact_distributed.callback import ExactDistributedEvaluation
+from lightning_evalkit.callbacks.exact_distributed.metrics import metrics
+from lightning_evalkit.callbacks.parts.method_patch import MethodPatches
+from lightning_evalkit.diagnosis.seen import Owner, SeenLoader, SeenLog, SeenMonitor, SeenRun
+from lightning_evalkit.evaluation.base import Evaluation
+from lightning_evalkit.evaluation.entry import Entry
+from lightning_evalkit.trainer import callbacks_of, evaluation_loaders, monitors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lightning_evalkit.trainer import LightningModule, Trainer
+
+STEP_OF = {"train": "training_step", "val": "validation_step", "test": "test_step"}
+
+
+class Watch:
+    """Puts hooks around the metrics and the ``log`` of a module, and takes them off in ``leave``."""
+
+    def __init__(self, trainer: Trainer, module: LightningModule) -> None:
+        self.trainer, self.module = trainer, module
+        self.seen = SeenRun(ranks=trainer.world_size)
+        self._values, self._patches, self._step = ReturnedValues(), MethodPatches(), ""
+        facts = Facts()
+        self.watched: dict[str, WatchedMetric] = {}
+        for path, metric in _outermost(metrics(trainer, module)):
+            each = WatchedMetric(path, metric, self._values, facts)
+            each.seen.held_in = _place(path, metric, module)
+            self.watched[path] = each
+            self.seen.metrics[path] = each.seen
+        self._paths = {id(each.metric): path for path, each in self.watched.items()}
+        self._collections = [(path, each) for path, each in module.named_modules() if _is_stock_collection(each)]
+        self.seen.class_weights = tuple(path for path, each in module.named_modules() if _is_weighted_loss(each))
+        self.seen.exact = any(isinstance(each, ExactDistributedEvaluation) for each in callbacks_of(trainer))
+        self._handles: list[Any] = []
+
+    def enter(self) -> None:
+        """Begin."""
+        for each in self.watched.values():
+            each.enter(self._patches)
+        self._handles = [each.register_forward_hook(self._collected(path)) for path, each in self._collections]
+        self._patches.place(self.module, "log", self._log)
+
+    def leave(self) -> None:
+        """End: everything is as it was."""
+        for each in self.watched.values():
+            each.leave()
+        while self._handles:
+            self._handles.pop().remove()
+        self._patches.remove()
+
+    def _collected(self, path: str) -> Callable[..., None]:
+        """A collection that is called returns values of its members."""
+
+        def remember(collection: Any, _: Any, values: Any) -> None:
+            for (name, _member), value in zip(collection.items(True, False), values.values(), strict=False):
+                self._values.remember(f"{path}.{name}", value)
+
+        return remember
+
+    # ---- steps
+
+    def begin(self, stage: str) -> None:
+        """A step begins."""
+        self._step = STEP_OF[stage]
+        for each in self.watched.values():
+            each.in_step = True
+
+    def end(self, owner: Owner, batch: Any, first: bool) -> None:
+        """A step has ended."""
+        self._step = ""
+        for each in self.watched.values():
+            each.in_step = False
+            each.owners.see(owner)
+        if first:
+            sizes = sorted(set(_sizes(batch)))
+            if len(sizes) > 1:
+                self.seen.ambiguous_batch = " and ".join(map(str, sizes))
+            self._values.forget()
+
+    def _log(self, log: Callable[..., None], name: str, value: Any, *args: Any, **kwargs: Any) -> None:
+        log(name, value, *args, **kwargs)
+        owner = value if not isinstance(value, Entry) else None
+        path = self._paths.get(id(owner), "") or self._values.source(value) or self._evaluation_of(value)
+        source = "object" if isinstance(value, Metric) else "value" if path else "plain"
+        in_training = self._step == STEP_OF["train"]
+        on_step, on_epoch = (kwargs.get(each) for each in ("on_step", "on_epoch"))
+        seen = self.seen.logs.setdefault(name, SeenLog(name, self._step or "elsewhere"))
+        seen.source, seen.metric = source, path  # type: ignore[assignment]  # one of three words
+        seen.on_step = (in_training if on_step is None else on_step) and bool(self._step)
+        seen.on_epoch = not in_training if on_epoch is None else on_epoch
+        seen.sync_dist = bool(kwargs.get("sync_dist"))
+        seen.batch_size_given = kwargs.get("batch_size") is not None
+        seen.higher_is_better = self._direction(value, path)
+        seen.batches += 1
+
+    def _evaluation_of(self, value: Any) -> str:
+        tally = value.tally if isinstance(value, Entry) else None
+        owners = (path for path, each in self.watched.items() if getattr(each.metric, "tally", None) is tally)
+        return next(owners, "") if tally is not None else ""
+
+    def _direction(self, value: Any, path: str) -> bool | None:
+        if isinstance(value, Metric):
+            return getattr(value, "higher_is_better", None)
+        return getattr(self.watched[path].metric, "higher_is_better", None) if path in self.watched else None
+
+    # ---- at the end of an epoch, before anything is reset
+
+    def read(self) -> None:
+        """What states and loaders show; reads from the device."""
+        logs = self.seen.logs.values()
+        for path, each in self.watched.items():
+            each.read(self.seen.ranks == 1, any(log.metric == path and log.source == "value" for log in logs))
+        self.seen.groups = [
+            tuple(f"{path}.{name}" for name in group)
+            for path, collection in self._collections
+            for group in collection.compute_groups.values()
+            if len(group) > 1 and all(f"{path}.{name}" in self.watched for name in group)
+        ]
+        self.seen.monitors = [SeenMonitor(*each) for each in monitors_of(self.trainer)]
+
+    def reported(self) -> None:
+        """What the trainer has reported under the names that were logged."""
+        for name, value in self.trainer.callback_metrics.items():
+            if name in self.seen.logs:
+                self.seen.logs[name].reported = float(value)
+
+    def rest(self) -> None:
+        """Between epochs: notice resets."""
+        for each in self.watched.values():
+            each.owners.rest()
+
+    def mark(self, stage: str) -> None:
+        """A validation or test begins."""
+        self.rest()
+        for each in self.watched.values():
+            each.mark()
+        for log in self.seen.logs.values():
+            log.batches = 0 if log.hook == STEP_OF[stage] else log.batches
+
+    def look_at_loaders(self, stage: str) -> None:
+        """How many rows the padded samplers of validation or test give twice."""
+        for number, loader in enumerate(evaluation_loaders(self.trainer)):
+            sampler = getattr(loader, "sampler", None)
+            if isinstance(loader, DataLoader) and type(sampler) is DistributedSampler:
+                rows, repeats = len(sampler.dataset), max(0, sampler.total_size - len(sampler.dataset))  # type: ignore[arg-type]
+                seen = SeenLoader(stage, number, rows, repeats)
+                self.seen.loaders = [*(each for each in self.seen.loaders if each != seen), seen]
+
+
+def _outermost(found: list[tuple[str, Any]]) -> Iterator[tuple[str, Metric | Evaluation]]:
+    """Metrics that are in no other metric; of a stock collection its members, of an evaluation itself."""
+    inner: set[int] = set()
+    for _, each in found:
+        if isinstance(each, Metric | Evaluation):
+            inner |= {id(part) for part in each.modules() if part is not each}
+    for path, each in found:
+        if isinstance(each, Metric | Evaluation) and id(each) not in inner:
+            yield path, each
+
+
+def _place(path: str, metric: Module, module: LightningModule) -> Any:
+    if any(part is metric for part in module.modules()):
+        return "module"
+    return "container" if path.startswith(f"{type(module).__name__}.") else "callback"
+
+
+def _is_stock_collection(module: Module) -> bool:
+    return isinstance(module, MetricCollection) and not isinstance(module, Evaluation)
+
+
+def _is_weighted_loss(module: Module) -> bool:
+    weighted = isinstance(module, CrossEntropyLoss | NLLLoss) and module.weight is not None
+    return bool(weighted and module.reduction == "mean")
+
+
+def _sizes(batch: Any) -> Iterator[int]:
+    """The first sizes of all tensors in a batch, as Lightning looks for them."""
+    if isinstance(batch, torch.Tensor):
+        yield batch.shape[0] if batch.ndim else 1
+    elif isinstance(batch, Mapping):
+        for part in batch.values():
+            yield from _sizes(part)
+    elif isinstance(batch, (list, tuple)):
+        for part in batch:
+            yield from _sizes(part)

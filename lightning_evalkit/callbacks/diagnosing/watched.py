@@ -1,0 +1,129 @@
+"""One metric of a run while it is watched: who counts into it, what it is given, what it returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lightning_evalkit.callbacks.diagnosing.epoch_state import EpochState
+from lightning_evalkit.callbacks.diagnosing.given import Facts, Given
+from lightning_evalkit.callbacks.diagnosing.owners import Owners
+from lightning_evalkit.diagnosis.rules.scores import GUESSING
+from lightning_evalkit.diagnosis.seen import SeenAbsence, SeenMetric
+from lightning_evalkit.evaluation.base import Evaluation
+from lightning_evalkit.state import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchmetrics import Metric
+
+    from lightning_evalkit.callbacks.diagnosing.values import ReturnedValues
+    from lightning_evalkit.callbacks.parts.method_patch import MethodPatches
+
+OPTIONS = ("average", "threshold", "ignore_index", "top_k", "num_classes", "num_labels", "thresholds")
+LOW = (torch.float16, torch.bfloat16)
+
+
+class WatchedMetric:
+    """Hooks around one metric; ``leave`` takes them off again."""
+
+    def __init__(self, path: str, metric: Metric | Evaluation, values: ReturnedValues, facts: Facts) -> None:
+        self.metric, self._values = metric, values
+        options = {name: getattr(metric, name) for name in OPTIONS if hasattr(metric, name)}
+        self.seen = SeenMetric(path, type(metric).__name__, options)
+        self._inside, self.in_step = False, False
+        self._given = Given(facts)
+        self._handles: list[Any] = []
+        self._epoch: EpochState | None = None
+        self.owners: Owners
+
+    def enter(self, patches: MethodPatches) -> None:
+        """Watch, until the patches are removed and ``leave`` is called."""
+        self.owners = Owners(self.metric, patches)
+        self._handles = [
+            self.metric.register_forward_pre_hook(self._before_forward),
+            self.metric.register_forward_hook(self._after_forward, always_call=True),
+        ]
+        patches.place(self.metric, "compute", self._compute)
+        if self.seen.kind.startswith(GUESSING) and not isinstance(self.metric, Evaluation | Tally):
+            patches.place(self.metric, "update", self._given.update)
+
+    def leave(self) -> None:
+        """Take the hooks off."""
+        while self._handles:
+            self._handles.pop().remove()
+
+    def _before_forward(self, *_: Any) -> None:
+        self._inside = True
+
+    def _after_forward(self, _: Any, __: Any, value: Any) -> None:
+        self._inside = False
+        self.seen.forwards += 1
+        self._values.remember(self.seen.path, value)
+
+    def _compute(self, compute: Callable[[], Any]) -> Any:
+        value = compute()
+        if not self._inside:
+            self.seen.computes += 1
+            self.seen.computed_in_steps += self.in_step
+            self._values.remember(self.seen.path, value)
+        return value
+
+    # ---- at the start and, once, at the end of an epoch
+
+    def mark(self) -> None:
+        """An epoch begins. The metrics of this package are not taken apart: they count on the device."""
+        self._epoch = None if isinstance(self.metric, Evaluation | Tally) else EpochState(self.metric)
+
+    def read(self, alone: bool, is_logged_as_value: bool) -> None:
+        """What the state shows before it is reset; on one rank also what its numbers hide."""
+        self.seen.together = self.owners.together
+        self.seen.scores = self._given.read() or self.seen.scores
+        if isinstance(self.metric, Evaluation | Tally):
+            return
+        states = {name: getattr(self.metric, name) for name in self.metric._defaults}
+        tensors = {name: state for name, state in states.items() if isinstance(state, torch.Tensor)}
+        self.seen.low_precision = tuple(name for name, state in tensors.items() if state.dtype in LOW)
+        lists = [part for state in states.values() if isinstance(state, list) for part in state]
+        self.seen.list_bytes = max(self.seen.list_bytes, sum(part.numel() * part.element_size() for part in lists))
+        if alone and self._epoch is not None:
+            if self.seen.together or is_logged_as_value:
+                self.seen.truth = _number(self._epoch.value())
+            self._look_for_absent_classes(self._epoch)
+
+    def _look_for_absent_classes(self, epoch: EpochState) -> None:
+        present = _present(epoch.states, self.seen.options)
+        if present is None or bool(present.all()):
+            return
+        each, whole = epoch.value(average="none"), _number(epoch.value())
+        if each is None or whole is None or each.shape != present.shape:
+            return
+        truth = float(each[present].float().mean())
+        if abs(truth - whole) > 1e-6:
+            absent = tuple(torch.nonzero(~present).flatten().tolist())
+            self.seen.absent = SeenAbsence(absent, whole, truth)
+
+
+def _number(value: torch.Tensor | None) -> float | None:
+    return float(value) if value is not None and value.numel() == 1 else None
+
+
+def _present(states_of: Callable[[], dict[str, Any]], options: dict[str, Any]) -> torch.Tensor | None:
+    """Which classes occur as target, of a macro average over classes; None if that cannot be told."""
+    classes = options.get("num_classes")
+    if options.get("average") != "macro" or not isinstance(classes, int) or options.get("ignore_index") is not None:
+        return None
+    try:
+        states = states_of()
+    except ValueError:
+        return None
+    if {"tp", "fn"} <= states.keys() and isinstance(states["tp"], torch.Tensor) and states["tp"].ndim == 1:
+        targets_of: torch.Tensor = states["tp"] + states["fn"]
+        return targets_of > 0
+    targets = states.get("target")
+    if isinstance(targets, list) and targets:
+        found = torch.cat([part.flatten() for part in targets]).long().clamp(0, classes - 1)
+        return torch.bincount(found, minlength=classes) > 0
+    return None

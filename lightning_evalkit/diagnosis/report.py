@@ -1,0 +1,132 @@
+"""A diagnosis: the findings of all rules, by section, for people and for programs."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.diagnosis.literal import literal, one_line
+from lightning_evalkit.diagnosis.rules import RULES, rules_about
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lightning_evalkit.diagnosis.finding import Finding
+    from lightning_evalkit.diagnosis.rules.table import About
+
+LEVELS = {"error": "error", "warning": "warning", "tip": "note"}
+"""SARIF's words for our severities."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found, and what was looked for: issues and tips, rules that passed or did not apply, what is ignored."""
+
+    findings: tuple[Finding, ...]
+    passed: tuple[str, ...] = ()
+    not_applicable: tuple[str, ...] = ()
+    ignored: tuple[Finding, ...] = ()
+
+    @property
+    def issues(self) -> tuple[Finding, ...]:
+        """Errors and warnings that are certain or significant."""
+        return tuple(f for f in self.findings if f.severity != "tip" and f.certainty != "hint")
+
+    @property
+    def tips(self) -> tuple[Finding, ...]:
+        """Everything else: tips, and hints that may be wrong."""
+        return tuple(f for f in self.findings if f not in self.issues)
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """Findings that make a reported number wrong for certain."""
+        return tuple(f for f in self.issues if f.severity == "error")
+
+    def text(self) -> str:
+        """Plain text: each finding with its code, its numbers and its remedy."""
+        if not self.findings:
+            return f"Nothing was found: {len(self.passed)} rules passed, {len(self.not_applicable)} did not apply."
+        lines = [f"{len(self.issues)} issues and {len(self.tips)} tips; {len(self.passed)} rules passed."]
+        for finding in (*self.issues, *self.tips):
+            lines += [f"{finding.code} {finding.severity}: {one_line(finding.headline)}"]
+            lines += [f"  → {one_line(finding.remedy)}"] if finding.remedy else []
+        return "\n".join(lines)
+
+    def markdown(self) -> str:
+        """A list of findings; names in them are shown as they are."""
+        if not self.findings:
+            return literal(self.text())
+        items = (
+            f"- **{finding.code}** {finding.severity}: {literal(finding.headline)} *{literal(finding.remedy)}*"
+            for finding in (*self.issues, *self.tips)
+        )
+        return "\n".join(items)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "issues": [_plain(finding) for finding in self.issues],
+            "tips": [_plain(finding) for finding in self.tips],
+            "passed": list(self.passed),
+            "not_applicable": list(self.not_applicable),
+            "ignored": [_plain(finding) for finding in self.ignored],
+        }
+
+    def json(self) -> str:
+        """JSON, indented."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, default=str)
+
+    def sarif(self) -> dict[str, Any]:
+        """The static-analysis format that code hosts and editors show."""
+        used = sorted({finding.code for finding in self.findings})
+        rules = [
+            {"id": code, "name": RULES[code].name, "fullDescription": {"text": RULES[code].finds}} for code in used
+        ]
+        results = [
+            {
+                "ruleId": finding.code,
+                "level": LEVELS[finding.severity],
+                "message": {"text": f"{finding.headline} {finding.remedy}"},
+                "partialFingerprints": {"evalkit/v1": finding.fingerprint},
+                "locations": [{"logicalLocations": [{"name": finding.subject}]}],
+            }
+            for finding in self.findings
+        ]
+        driver = {"name": "lightning_evalkit", "rules": rules}
+        return {"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{finding.code}</td><td>{finding.severity}</td><td>{html.escape(one_line(finding.headline))}</td>"
+            f"<td>{html.escape(finding.remedy)}</td></tr>"
+            for finding in (*self.issues, *self.tips)
+        )
+        return f"<table>{rows}</table>" if rows else f"<p>{html.escape(self.text())}</p>"
+
+
+def judged(seen: Any, about: About, ignore: Collection[str] = (), known: Collection[str] = ()) -> Diagnosis:
+    """Ask every rule; ``ignore`` are codes, ``known`` are fingerprints of findings that were accepted before."""
+    for code in ignore:
+        RULES[code]  # which says if there is no such rule
+    findings: list[Finding] = []
+    passed, silent = [], []
+    for rule in rules_about(about):
+        found = rule(seen)
+        if found is None:
+            silent.append(rule.code)
+        elif found:
+            findings += found
+        else:
+            passed.append(rule.code)
+    aside = tuple(f for f in findings if f.code in ignore or f.fingerprint in known)
+    return Diagnosis(tuple(f for f in findings if f not in aside), tuple(passed), tuple(silent), aside)
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    facts = ("code", "severity", "certainty", "subject", "headline", "remedy", "evidence", "fingerprint")
+    return {name: getattr(finding, name) for name in facts}

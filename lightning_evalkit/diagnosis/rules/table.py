@@ -1,0 +1,85 @@
+"""The table of rules: each is one function with its page, and everything else reads the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from lightning_evalkit.diagnosis.finding import Finding
+from lightning_evalkit.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lightning_evalkit.diagnosis.finding import Certainty, Severity
+
+About = Literal["run", "numbers"]
+Found = tuple[str, str, dict[str, Any]]
+"""Subject, message with its own numbers, evidence."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One thing to look for. ``check`` gives None where the rule does not apply, else what it found."""
+
+    code: str
+    name: str
+    about: About
+    severity: Severity
+    certainty: Certainty
+    finds: str
+    why: str
+    remedy: str
+    known_problems: str
+    example: Callable[[], Any]
+    counterexample: Callable[[], Any]
+    check: Callable[[Any], list[Found] | None]
+    since: str = "0.1.0"
+    preview: bool = False
+
+    def __call__(self, seen: Any) -> list[Finding] | None:
+        """The findings in what was seen; None where the rule does not apply."""
+        found = self.check(seen)
+        if found is None:
+            return None
+        return [
+            Finding(
+                code=self.code,
+                headline=message,
+                evidence=evidence,
+                subject=subject,
+                remedy=self.remedy,
+                severity=self.severity,
+                certainty=self.certainty,
+            )
+            for subject, message, evidence in found
+        ]
+
+    def page(self) -> str:
+        """The rule in Markdown: what it finds, why it matters, the remedy, known problems."""
+        state = "preview" if self.preview else "stable"
+        facts = f"{self.severity}, {self.certainty}, about {self.about}, {state}, since {self.since}"
+        parts = {"What it finds": self.finds, "Why it matters": self.why, "Remedy": self.remedy}
+        parts["Known problems"] = self.known_problems
+        sections = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in parts.items())
+        return f"# {self.code}: {self.name}\n\n*{facts}*\n\n{sections}\n"
+
+
+RULES: Registry[Rule] = Registry("rule")
+
+
+def rule(code: str, name: str, about: About, **facts: Any) -> Callable[[Callable[[Any], list[Found] | None]], Rule]:
+    """Add a rule to the table; the docstring of its function is what it finds."""
+
+    def added(check: Callable[[Any], list[Found] | None]) -> Rule:
+        finds = " ".join((check.__doc__ or "").split())
+        made = Rule(code, name, about, finds=finds, check=check, **facts)
+        RULES.add(code, made, also=(name,))
+        return made
+
+    return added
+
+
+def rules_about(about: About) -> Iterator[Rule]:
+    """The rules on a run or on numbers, in the order of their codes."""
+    return (RULES[code] for code in sorted(RULES) if RULES[code].about == about)

@@ -1,0 +1,255 @@
+"""Diagnose: every misuse is found with its true number, healthy modules stay silent, and nothing of a run changes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import misused
+import pytest
+import torch
+from misused import HEALTHY, MISUSES, loader, module
+from torch import nn
+from torch.utils.data import DataLoader
+from torchmetrics.functional.classification import binary_f1_score
+
+from lightning_evalkit.callbacks import Diagnose
+from lightning_evalkit.diagnosis.rules import rules_about
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),  # Lightning's own use of torch
+    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
+    pytest.mark.filterwarnings("ignore:.*number of training batches.*"),
+    pytest.mark.filterwarnings("ignore:.*was called before the.*"),
+    pytest.mark.filterwarnings("ignore:.*ModelCheckpoint.*"),
+]
+PACKAGES = ("lightning.pytorch", "pytorch_lightning")
+NOT_BY_ONE_MODULE = {"EK106", "EK112", "EK113", "EK114", "EK116", "EK123"}
+"""Rules on ranks, large states, monitors and batches, which have tests of their own."""
+
+
+def run(steps: type, package: str = PACKAGES[0], diagnose: Any = None, **options: Any) -> tuple[Any, Any, Any]:
+    """Two epochs of training; the callback, the trainer and the module."""
+    lightning = importlib.import_module(package)
+    diagnose = Diagnose(hints=True) if diagnose is None else diagnose
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    settings = {"max_epochs": 2, "accelerator": "cpu", "logger": False, "callbacks": [diagnose] if diagnose else []}
+    trainer, made = lightning.Trainer(**(quiet | settings | options)), module(lightning, steps)
+    val = [loader(50, seed=1), loader(40, seed=2)] if hasattr(made, "f1s") else loader(seed=1)
+    trainer.fit(made, loader(), val)
+    return diagnose, trainer, made
+
+
+def codes(diagnose: Diagnose) -> list[str]:
+    return [finding.code for finding in diagnose.diagnosis.findings]
+
+
+def test_every_rule_on_a_run_is_tried() -> None:
+    assert {rule.code for rule in rules_about("run")} == {*MISUSES} | NOT_BY_ONE_MODULE
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("code", MISUSES)
+def test_a_misuse_is_found_and_its_twin_is_silent(code: str, package: str) -> None:
+    misuse, twin = MISUSES[code]
+    found, _, _ = run(misuse, package)
+    assert codes(found) == [code]
+    assert codes(run(twin, package)[0]) == []
+
+
+@pytest.mark.parametrize("steps", HEALTHY, ids=lambda steps: steps.__name__)
+def test_healthy_modules_stay_silent(steps: type) -> None:
+    found, _, _ = run(steps)
+    assert codes(found) == []
+    assert len(found.diagnosis.passed) >= (0 if steps is misused.NoWeights else 5)
+
+
+@pytest.mark.parametrize(("steps", "code"), [(misused.OwnForBoth, "EK102"), (misused.OwnNotReset, "EK104")])
+def test_evaluations_of_this_package_are_watched_too(steps: type, code: str) -> None:
+    assert codes(run(steps)[0]) == [code]
+
+
+def test_the_true_number_stands_beside_the_reported_one() -> None:
+    for steps in (misused.ValueLogged, misused.OneForBoth, misused.NotReset):
+        found, trainer, made = run(steps)
+        [finding] = found.diagnosis.findings
+        x, y = loader(seed=1).dataset.tensors
+        truth = binary_f1_score(made.network(x).squeeze(-1).sigmoid(), y)
+        assert finding.evidence["truth"] == pytest.approx(float(truth))
+        assert finding.evidence["reported"] == pytest.approx(float(trainer.callback_metrics["val/f1"]))
+        assert abs(finding.evidence["truth"] - finding.evidence["reported"]) > 1e-3
+        assert f"{float(truth):.4f}" in finding.headline
+
+
+def test_the_average_over_the_classes_that_occur() -> None:
+    found, trainer, made = run(misused.Absent)
+    [finding] = found.diagnosis.findings
+    assert finding.evidence["classes"] == (2, 3, 4, 5)[len((2, 3, 4, 5)) - len(finding.evidence["classes"]) :]
+    assert finding.evidence["reported"] == pytest.approx(float(trainer.callback_metrics["val/recall"]))
+    recalls = []
+    x, y = loader(seed=1).dataset.tensors
+    labels = torch.cat([_labels(made, part) for part in x.split(16)])
+    for label in (0, 1):
+        recalls.append(float((labels[y == label] == label).float().mean()))
+    assert finding.evidence["truth"] == pytest.approx(sum(recalls) / 2)
+
+
+def _labels(made: Any, part: torch.Tensor) -> torch.Tensor:
+    labels = (made.network(part).squeeze(-1) > 0).long()
+    labels[:2] = 5
+    return labels
+
+
+# ---- monitors, batches, memory
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_wrong_mode_is_found(package: str, tmp_path: Path) -> None:
+    callbacks = importlib.import_module(f"{package}.callbacks")
+    for owner in (callbacks.EarlyStopping, callbacks.ModelCheckpoint):
+        for mode, expected in (("min", ["EK114"]), ("max", [])):
+            waiting = owner(monitor="val/f1", mode=mode)
+            diagnose = Diagnose()
+            folder = tmp_path / f"{owner.__name__}_{mode}"
+            options = {"callbacks": [diagnose, waiting], "default_root_dir": folder, "enable_checkpointing": True}
+            run(misused.Good, package, diagnose, **options)
+            assert codes(diagnose) == expected
+
+
+class Plateau(misused.Good):
+    mode = "min"
+
+    def configure_optimizers(self) -> Any:
+        optimizer = torch.optim.SGD(self.parameters(), 0.1)
+        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode=self.mode)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "monitor": "val/f1"}}
+
+
+class RightPlateau(Plateau):
+    mode = "max"
+
+
+def test_a_scheduler_that_waits_for_worse_is_found() -> None:
+    assert codes(run(Plateau)[0]) == ["EK114"]
+    assert codes(run(RightPlateau)[0]) == []
+
+
+class Ambiguous(misused.Steps):
+    size: dict[str, int] = {}  # noqa: RUF012
+
+    def val_with(self, logits: torch.Tensor, target: torch.Tensor, loader: int) -> None:
+        self.log("mean", logits.mean(), **self.size)
+
+
+class Sized(Ambiguous):
+    size = {"batch_size": 16}  # noqa: RUF012
+
+
+@pytest.mark.filterwarnings("ignore:.*ambiguous collection.*")
+def test_a_guessed_batch_size_is_found() -> None:
+    def ambiguous() -> Any:
+        return DataLoader([[x, y, torch.zeros(3)] for x, y in loader(seed=1)], batch_size=None)
+
+    for steps, expected in ((Ambiguous, ["EK116"]), (Sized, [])):
+        lightning = importlib.import_module(PACKAGES[0])
+        diagnose = Diagnose()
+        quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+        trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", logger=False, callbacks=[diagnose], **quiet)
+        trainer.fit(module(lightning, steps), loader(), ambiguous())
+        assert codes(diagnose) == expected
+
+
+# ---- a run with it and without
+
+
+def trained(steps: type, **options: Any) -> tuple[dict[str, float], list[torch.Tensor]]:
+    _, trainer, made = run(steps, **options)
+    numbers = {name: float(value) for name, value in trainer.callback_metrics.items()}
+    return numbers, [*made.state_dict().values()]
+
+
+@pytest.mark.parametrize("steps", sorted({*HEALTHY, *(pair[0] for pair in MISUSES.values())}, key=lambda s: s.__name__))
+def test_no_number_changes(steps: type) -> None:
+    with_it, without = trained(steps), trained(steps, diagnose=False)
+    assert with_it[0] == pytest.approx(without[0], nan_ok=True)
+    assert all(torch.equal(one, other) for one, other in zip(with_it[1], without[1], strict=True))
+
+
+class Failing(misused.Good):
+    def val_with(self, logits: torch.Tensor, target: torch.Tensor, loader: int) -> None:
+        super().val_with(logits, target, loader)
+        if not self.trainer.sanity_checking:
+            raise ArithmeticError("on purpose")
+
+
+@pytest.mark.parametrize("steps", [misused.Good, misused.Own, Failing])
+def test_everything_is_put_back(steps: type) -> None:
+    lightning = importlib.import_module(PACKAGES[0])
+    made, diagnose = module(lightning, steps), Diagnose()
+    parts = [made, *made.modules()]
+    before = [(dict(vars(part)), len(part._forward_hooks), len(part._forward_pre_hooks)) for part in parts]
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", logger=False, callbacks=[diagnose], **quiet)
+    try:
+        trainer.fit(made, loader(), loader(seed=1))
+    except ArithmeticError:
+        assert steps is Failing
+    for part, (attributes, hooks, pre_hooks) in zip(parts, before, strict=True):
+        assert (len(part._forward_hooks), len(part._forward_pre_hooks)) == (hooks, pre_hooks)
+        for name in ("update", "compute", "reset", "log"):
+            assert vars(part).get(name) is attributes.get(name)
+
+
+# ---- what is shown
+
+
+def test_findings_are_said_once_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logger = importlib.import_module(f"{PACKAGES[0]}.loggers").TensorBoardLogger(tmp_path, name="", version="run")
+    run(misused.NotReset, diagnose=Diagnose(sarif=True), logger=logger)
+    out = capsys.readouterr().out
+    assert out.count("EK104 error: f1 (BinaryF1Score) was not reset") == 1
+    assert "Call metric.reset()" in out
+    written = json.loads((tmp_path / "run" / "diagnosis.json").read_text())
+    assert [each["fingerprint"] for each in written["issues"]] == ["EK104:f1"]
+    sarif = json.loads((tmp_path / "run" / "diagnosis.sarif").read_text())
+    assert sarif["runs"][0]["results"][0]["ruleId"] == "EK104"
+
+
+def test_hints_are_printed_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    found, _, _ = run(misused.Called, diagnose=Diagnose())
+    assert codes(found) == ["EK124"]
+    assert "EK124" not in capsys.readouterr().out
+    run(misused.Called, diagnose=Diagnose(hints=True))
+    assert "EK124" in capsys.readouterr().out
+
+
+def test_ignored_and_known_findings_are_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    baseline = tmp_path / "known.json"
+    baseline.write_text(json.dumps(["EK104:f1"]))
+    for diagnose in (Diagnose(ignore=["EK104"]), Diagnose(baseline=baseline)):
+        found, _, _ = run(misused.NotReset, diagnose=diagnose)
+        assert codes(found) == []
+        assert [each.code for each in found.diagnosis.ignored] == ["EK104"]
+    assert "EK104" not in capsys.readouterr().out
+
+
+def test_a_strict_run_ends_with_three_after_it_was_saved(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(misused.NotReset, diagnose=Diagnose(strict=True), default_root_dir=tmp_path, enable_checkpointing=True)
+    assert ended.value.code == 3
+    assert list(tmp_path.rglob("*.ckpt"))
+    run(misused.Reset, diagnose=Diagnose(strict=True))
+
+
+def test_a_metric_that_cannot_be_asked_does_not_end_the_run() -> None:
+    class Odd(misused.Good):
+        def make(self) -> None:
+            super().make()
+            self.network = nn.Sequential(self.network, nn.Identity())
+            self.f1.compute_with_cache = False
+
+    assert codes(run(Odd)[0]) == []
