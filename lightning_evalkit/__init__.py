@@ -11,9 +11,20 @@ if TYPE_CHECKING:
 __all__ = ["BinaryEvaluation", "Counts", "MulticlassEvaluation", "MultilabelEvaluation", "Slices", "Threshold"]
 __version__ = "0.1.0"
 
-HOMES = {"Counts": "counts", "Threshold": "inputs"}
-"""Where a public name is defined; in ``evaluation`` if it is not here."""
-PARTS = ("callbacks", "counts", "data", "diagnosis", "evaluation", "functional", "inputs", "metrics", "modules")
+HOMES = {"Counts": "intervals", "Threshold": "inputs"}
+"""Where a public name comes from, if not from ``evaluation``; counts come from where their intervals are known."""
+PARTS = (
+    "callbacks",
+    "counts",
+    "data",
+    "diagnosis",
+    "evaluation",
+    "functional",
+    "inputs",
+    "intervals",
+    "metrics",
+    "modules",
+)
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours
 

@@ -4,7 +4,7 @@ from lightning_evalkit.counts.binary import BinaryCounter
 from lightning_evalkit.counts.binned_scores import ScoreCounter
 from lightning_evalkit.counts.calibration_sums import Calibration
 from lightning_evalkit.counts.counter import Counter, Ledger, Totals, is_deferred
-from lightning_evalkit.counts.counts import Counts, real_dtype
+from lightning_evalkit.counts.counts import ANSWERS, Counts, real_dtype
 from lightning_evalkit.counts.counts_and_scores import CountsAndScores
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.losses import LossCounter
@@ -15,6 +15,7 @@ from lightning_evalkit.counts.slices import SliceCounter
 from lightning_evalkit.counts.stored_scores import StoredScores
 
 __all__ = [
+    "ANSWERS",
     "BinaryCounter",
     "Calibration",
     "Cells",

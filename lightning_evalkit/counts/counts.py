@@ -11,6 +11,10 @@ import torch
 from torch import Tensor
 
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.registry import Registry
+
+ANSWERS: Registry[Any] = Registry("question about counts")
+"""What is known about counts further up, as functions of them: a part that has one adds it here."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +117,18 @@ class Counts:
         if any(isinstance(n, float) and not isfinite(n) for n in numbers) or min(numbers) < 0:
             raise InputError(f"expected counts that are finite and not negative, got {self}.")
         return Counts(*(n if isinstance(n, int) else Fraction(n) for n in numbers))
+
+    def intervals(self, *statistics: str, level: float = 0.95, method: str = "auto") -> dict[str, Any]:
+        """How sure statistics of this table are: an ``Interval`` for each name.
+
+        >>> from lightning_evalkit import Counts
+        >>> print(Counts(tp=40, fp=10, fn=10, tn=40).intervals("f1")["f1"])
+        0.8000 [0.7018, 0.8718]
+        """
+        if "intervals" not in ANSWERS:
+            raise InputError("nobody has been asked yet: import Counts from lightning_evalkit, or its intervals.")
+        found: dict[str, Any] = ANSWERS["intervals"](self, *statistics, level=level, method=method)
+        return found
 
     def real(self) -> Counts:
         """The same counts as real tensors, in which products of counts do not overflow."""

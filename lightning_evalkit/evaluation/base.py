@@ -12,6 +12,7 @@ from torchmetrics.utilities import rank_zero_warn
 from lightning_evalkit.errors import DeclarationError, nearest
 from lightning_evalkit.evaluation.curves import Curves, with_scores
 from lightning_evalkit.evaluation.entry import Entry
+from lightning_evalkit.evaluation.intervals import Intervals
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores
 from lightning_evalkit.inputs.numbers import checked_zero_division, listed
 from lightning_evalkit.state import Tally
@@ -30,7 +31,7 @@ MAX_LOGGED = 50
 """With more entries than this, logging every batch costs more than most training steps."""
 
 
-class Evaluation(Curves, Unscripted, MetricCollection):
+class Evaluation(Curves, Intervals, Unscripted, MetricCollection):
     """Entries that view one tally: what every task's evaluation shares.
 
     Parameters of all evaluations: ``statistics`` (names from the statistics table), ``zero_division`` (the value of

@@ -1,5 +1,23 @@
-"""Counts into what they say beyond themselves: here, the same classifier at another prevalence."""
+"""Counts into what they say beyond themselves: how sure a number is, and the same classifier at another prevalence."""
 
+from lightning_evalkit.counts import ANSWERS, Counts
+from lightning_evalkit.intervals.interval import METHODS, Interval
+from lightning_evalkit.intervals.matrices import matrix_interval
 from lightning_evalkit.intervals.projection import at_prevalence, crossing_prevalence
+from lightning_evalkit.intervals.ranks import auroc_interval
+from lightning_evalkit.intervals.tables import intervals, share_interval, table_interval
 
-__all__ = ["at_prevalence", "crossing_prevalence"]
+ANSWERS.add("intervals", intervals)
+
+__all__ = [
+    "METHODS",
+    "Counts",
+    "Interval",
+    "at_prevalence",
+    "auroc_interval",
+    "crossing_prevalence",
+    "intervals",
+    "matrix_interval",
+    "share_interval",
+    "table_interval",
+]
