@@ -1,17 +1,23 @@
 """Counts, statistics and projections into findings: why numbers are equal, and when they are not."""
 
-from lightning_evalkit.diagnosis.comparison import explain, why_undefined
+from lightning_evalkit.diagnosis.comparison import explain
 from lightning_evalkit.diagnosis.finding import Finding, Table
 from lightning_evalkit.diagnosis.losses import explain_confidence, explain_loss
-from lightning_evalkit.diagnosis.many import explain_multiclass, explain_multilabel
+from lightning_evalkit.diagnosis.many import SampleSums, explain_multiclass, explain_multilabel
+from lightning_evalkit.diagnosis.one_number import Number, explain_one, told
+from lightning_evalkit.diagnosis.value import why_undefined
 
 __all__ = [
     "Finding",
+    "Number",
+    "SampleSums",
     "Table",
     "explain",
     "explain_confidence",
     "explain_loss",
     "explain_multiclass",
     "explain_multilabel",
+    "explain_one",
+    "told",
     "why_undefined",
 ]

@@ -2,48 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis.finding import Finding, Table
+from lightning_evalkit.diagnosis.identities import NO_IDENTITY, identity_of
+from lightning_evalkit.diagnosis.one_number import explain_one
+from lightning_evalkit.diagnosis.value import Value, plain_cells
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.intervals import at_prevalence, crossing_prevalence
-from lightning_evalkit.statistics import Statistic, find
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lightning_evalkit.counts import Counts
+from lightning_evalkit.statistics import find
 
 PREVALENCES = (Fraction(1, 2), Fraction(1, 10), Fraction(1, 100))
+NEAR = 0.001
+"""Differences up to this share of the larger number are called nearly equal."""
+MOVES = (("tp", "fn"), ("fn", "tp"), ("tn", "fp"), ("fp", "tn"))
+"""From which cell to which a sample moves when it is decided otherwise."""
 
 
-@dataclass(frozen=True)
-class Identity:
-    """Why two statistics are equal or differ: a code for programs, and reasons written with the counts' own numbers."""
+def explain(counts: Counts, first: str | None = None, second: str | None = None, zero_division: float = nan) -> Finding:
+    """Say whether two statistics are equal, by which identity, and when they part; of one, what it says and hides.
 
-    code: str
-    reasons: tuple[str, ...]
-
-
-def explain(counts: Counts, first: str = "accuracy", second: str = "f1", zero_division: float = nan) -> Finding:
-    """Say whether two statistics of these counts are equal, by which identity, and when they part.
-
-    ``zero_division`` stands for 0/0, as in the evaluation whose numbers are explained.
+    Without names they are accuracy and F1. ``zero_division`` stands for 0/0, as in the evaluation whose numbers are
+    explained.
 
     >>> from lightning_evalkit.counts import Counts
     >>> explain(Counts(tp=40, fp=10, fn=10, tn=40)).headline
     'accuracy and f1 are equal: both are 0.8.'
+    >>> explain(Counts(tp=0, fp=0, fn=10, tn=90), "accuracy").headline
+    'Nothing was predicted positive: always saying no gives accuracy 0.9 here.'
     """
+    if first is not None and second is None:
+        return explain_one(counts, first, zero_division)
+    return _compared(counts, first or "accuracy", second or "f1", zero_division)
+
+
+def _compared(counts: Counts, first: str, second: str, zero_division: float) -> Finding:
     one, other = find(first), find(second)
     if one == other:
         raise InputError(f"expected two different statistics, got {first!r} twice.")
     counts = counts.exact()
-    a, b = (_Value(each, counts, zero_division) for each in (one, other))
+    a, b = (Value(each, counts, zero_division) for each in (one, other))
     defined = a.defined and b.defined
-    identity = IDENTITIES.get(frozenset({one.name, other.name}), _no_identity)(counts)
+    identity = identity_of(counts, one.name, other.name) or NO_IDENTITY
     reasons = identity.reasons if defined else tuple(reason for value in (a, b) for reason in value.why_undefined())
     return Finding(
         code=identity.code if defined else "undefined",
@@ -54,56 +57,7 @@ def explain(counts: Counts, first: str = "accuracy", second: str = "f1", zero_di
     )
 
 
-class _Value:
-    """A statistic's value: exact where it is a fraction, and as a number in any case."""
-
-    def __init__(self, statistic: Statistic, counts: Counts, zero_division: float) -> None:
-        quantity = statistic(counts)
-        self.statistic, self.counts, self.zero_division = statistic, counts, zero_division
-        self.exact = quantity.exact()
-        self.number = float(quantity.value(zero_division)) if self.exact is None else float(self.exact)
-        self.defined = not bool(quantity.undefined())
-        self.reported = self.defined or self.number == self.number
-
-    def __str__(self) -> str:
-        return f"{self.number:.6g}" if self.reported else "undefined"
-
-    def at(self, counts: Counts) -> _Value:
-        """The same statistic of other counts."""
-        return _Value(self.statistic, counts, self.zero_division)
-
-    def minus(self, other: _Value) -> float:
-        """The gap; 0.0 exactly when both are equal (roots are compared as numbers)."""
-        if self.exact is not None and other.exact is not None:
-            return float(self.exact - other.exact)
-        gap = 0.0 if self.number == other.number else self.number - other.number
-        return 0.0 if abs(gap) < 1e-12 else gap
-
-    def plain(self) -> float | None:
-        """The number for JSON, which knows neither NaN nor infinity."""
-        return self.number if isfinite(self.number) else None
-
-    def why_undefined(self) -> list[str]:
-        if self.defined:
-            return []
-        stands = f"; zero_division = {self.zero_division:g} stands for it" if self.reported else ""
-        return [f"{self.statistic.name} is 0/0 here ({self.statistic.formula}): {why_undefined(self.counts)}{stands}."]
-
-
-def why_undefined(counts: Counts) -> str:
-    """Which margin of the table is empty, in words."""
-    margins = {
-        "no samples were counted": counts.total,
-        "there are no positive targets": counts.positives,
-        "there are no negative targets": counts.negatives,
-        "nothing was predicted positive": counts.predicted_positives,
-        "nothing was predicted negative": counts.predicted_negatives,
-    }
-    empty = [words for words, number in margins.items() if number == 0]
-    return empty[0] if counts.total == 0 else " and ".join(empty) or "its parts vanish together"
-
-
-def _headline(a: _Value, b: _Value) -> str:
+def _headline(a: Value, b: Value) -> str:
     names = f"{a.statistic.name} and {b.statistic.name}"
     if not (a.reported and b.reported):
         return f"{names} cannot be compared: {a.statistic.name} is {a}, {b.statistic.name} is {b}."
@@ -111,85 +65,35 @@ def _headline(a: _Value, b: _Value) -> str:
     gap = a.minus(b)
     if gap == 0:
         return f"{names} are equal: both are {a}{stands}."
-    return f"{names} differ by {abs(gap):.6g}: {a} and {b}{stands}."
+    near = is_near(a.number, b.number) or _closed_by_one_sample(a, b, gap)
+    return f"{names} {differ(near)} by {abs(gap):.6g}: {a} and {b}{stands}."
 
 
-def accuracy_and_f1(counts: Counts) -> Identity:
-    """accuracy - F1 = (TN - TP) E / (N (2 TP + E)), so both are equal when E = 0 or TP = TN."""
-    tp, tn, errors, total = counts.tp, counts.tn, counts.errors, counts.total
-    identity = "accuracy − F1 = (TN − TP)·E / (N·(2·TP + E))"
-    if not 2 * tp + errors:
-        words = f"{identity}, where E = FP + FN, needs a true positive or an error to say anything."
-        return Identity("accuracy-f1-no-positives", (words,))
-    gap = Fraction(tn - tp) * Fraction(errors) / (Fraction(total) * Fraction(2 * tp + errors))
-    written = (
-        f"With E = FP + FN = {_n(errors)} errors of N = {_n(total)}, {identity} = ({_n(tn)} − {_n(tp)})·{_n(errors)} / "
-        f"({_n(total)}·(2·{_n(tp)} + {_n(errors)})) = {float(gap):.6g}."
-    )
-    crossing = _crossing(counts)
-    if errors == 0:
-        return Identity("accuracy-f1-no-errors", ("Equal because there are no errors (E = 0).", written, *crossing))
-    if tp == tn:
-        why = f"Equal because there are as many true positives as true negatives (TP = TN = {_n(tp)})."
-        return Identity("accuracy-f1-tp-equals-tn", (why, written, *crossing))
-    larger, more, fewer = ("accuracy", "negatives", "positives") if tn > tp else ("F1", "positives", "negatives")
-    why = f"{larger} is larger because there are more true {more} than true {fewer}, and accuracy alone counts TN."
-    return Identity(f"accuracy-f1-{'accuracy' if tn > tp else 'f1'}-larger", (why, written, *crossing))
+def is_near(a: float, b: float) -> bool:
+    """Whether two numbers that are not equal are within a thousandth of the larger one."""
+    return abs(a - b) <= NEAR * max(abs(a), abs(b))
 
 
-def _crossing(counts: Counts) -> tuple[str, ...]:
-    crossing = crossing_prevalence(counts)
-    if crossing is None or not (counts.positives and counts.negatives):
-        return ()
-    recall, specificity = (float(find(name)(counts).value()) for name in ("recall", "specificity"))
-    share = Fraction(counts.positives) / Fraction(counts.total)
-    balance = "the share here" if crossing == share else f"here it is {float(share):.4g}"
-    return (
-        f"With recall r = {recall:.4g} and specificity s = {specificity:.4g} kept, accuracy and F1 are equal at "
-        f"one share of positives only, s/(r + s) = {float(crossing):.4g} ({balance}); on balanced data only if r = s.",
-    )
+def differ(near: bool) -> str:
+    """How a headline says that two numbers are apart."""
+    return "are nearly equal, they differ" if near else "differ"
 
 
-def precision_and_recall(counts: Counts) -> Identity:
-    """Precision and recall share their part, so they are equal when FP = FN (or TP = 0)."""
-    fp, fn = counts.fp, counts.fn
-    if fp == fn or counts.tp == 0:
-        why = f"FP = FN = {_n(fp)}" if fp == fn else "TP = 0, so both are 0"
-        words = f"Equal because {why}: precision = TP/(TP + FP) and recall = TP/(TP + FN) differ only in that cell."
-        return Identity("precision-recall-equal", (words, "F1, their harmonic mean, then has the same value."))
-    larger, more, fewer = ("precision", "FN", "FP") if fn > fp else ("recall", "FP", "FN")
-    words = f"{larger} is larger because {more} = {_n(max(fp, fn))} is more than {fewer} = {_n(min(fp, fn))}."
-    return Identity("precision-recall-differ", (words,))
+def _closed_by_one_sample(a: Value, b: Value, gap: float) -> bool:
+    """Whether deciding one sample otherwise would close the gap or turn it round; weights are no samples."""
+    cells = dict(zip(("tp", "fp", "fn", "tn"), a.counts.cells, strict=True))
+    if not all(isinstance(cell, int) for cell in cells.values()):
+        return False
+    for one, other in MOVES:
+        if cells[one]:
+            moved = Counts(**{**cells, one: cells[one] - 1, other: cells[other] + 1})
+            there = a.at(moved), b.at(moved)
+            if all(value.reported for value in there) and gap * there[0].minus(there[1]) <= 0:
+                return True
+    return False
 
 
-def accuracy_and_balanced_accuracy(counts: Counts) -> Identity:
-    """accuracy - balanced accuracy = (π - 1/2) (r - s)."""
-    if not (counts.positives and counts.negatives):
-        return Identity("accuracy-balanced-accuracy", ())
-    share = Fraction(counts.positives) / Fraction(counts.total)
-    recall, specificity = find("recall")(counts).exact(), find("specificity")(counts).exact()
-    assert recall is not None  # there are positives
-    assert specificity is not None  # there are negatives
-    words = (
-        f"accuracy − balanced accuracy = (π − ½)·(r − s) = ({float(share):.4g} − 0.5)·({float(recall):.4g} − "
-        f"{float(specificity):.4g}) = {float((share - Fraction(1, 2)) * (recall - specificity)):.6g}: equal when the "
-        "classes are balanced or recall equals specificity."
-    )
-    return Identity("accuracy-balanced-accuracy", (words,))
-
-
-def _no_identity(counts: Counts) -> Identity:
-    return Identity("no-identity", ("No identity is known for this pair: the values are compared as they are.",))
-
-
-IDENTITIES: dict[frozenset[str], Callable[[Counts], Identity]] = {
-    frozenset({"accuracy", "f1"}): accuracy_and_f1,
-    frozenset({"precision", "recall"}): precision_and_recall,
-    frozenset({"accuracy", "balanced_accuracy"}): accuracy_and_balanced_accuracy,
-}
-
-
-def _at_other_prevalences(counts: Counts, a: _Value, b: _Value) -> Table | None:
+def _at_other_prevalences(counts: Counts, a: Value, b: Value) -> Table | None:
     if not (counts.positives and counts.negatives):
         return None
     shares = [("here", counts)] + [(f"{float(p):.0%}", at_prevalence(counts, p)) for p in PREVALENCES]
@@ -197,7 +101,7 @@ def _at_other_prevalences(counts: Counts, a: _Value, b: _Value) -> Table | None:
     return Table(("positives", a.statistic.name, b.statistic.name), tuple(rows))
 
 
-def _evidence(counts: Counts, a: _Value, b: _Value) -> dict[str, Any]:
+def _evidence(counts: Counts, a: Value, b: Value) -> dict[str, Any]:
     about_f1 = {a.statistic.name, b.statistic.name} == {"accuracy", "f1"}
     crossing = crossing_prevalence(counts) if about_f1 else None
     both = a.reported and b.reported
@@ -207,16 +111,11 @@ def _evidence(counts: Counts, a: _Value, b: _Value) -> dict[str, Any]:
         for p in PREVALENCES:
             there = at_prevalence(counts, p)
             projected[f"{float(p):g}"] = {v.statistic.name: v.at(there).plain() for v in (a, b)}
-    numbers = (cell if isinstance(cell, int) else float(cell) for cell in counts.cells)
     return {
-        "counts": dict(zip(("tp", "fp", "fn", "tn"), numbers, strict=True)),
+        "counts": plain_cells(counts),
         "values": {v.statistic.name: v.plain() for v in (a, b)},
         "equal": gap == 0 if both else None,
         "gap": gap if gap is not None and isfinite(gap) else None,
         "crossing_prevalence": None if crossing is None else float(crossing),
         "at_prevalence": projected,
     }
-
-
-def _n(number: Any) -> str:
-    return f"{number:,}" if isinstance(number, int) else f"{float(number):g}"

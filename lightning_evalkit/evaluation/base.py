@@ -12,6 +12,7 @@ from torchmetrics.utilities import rank_zero_warn
 from lightning_evalkit.errors import DeclarationError, nearest
 from lightning_evalkit.evaluation.curves import Curves, with_scores
 from lightning_evalkit.evaluation.entry import Entry
+from lightning_evalkit.evaluation.explaining import Explaining
 from lightning_evalkit.evaluation.intervals import Intervals
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores
 from lightning_evalkit.inputs.numbers import checked_zero_division, listed
@@ -31,7 +32,7 @@ MAX_LOGGED = 50
 """With more entries than this, logging every batch costs more than most training steps."""
 
 
-class Evaluation(Curves, Intervals, Unscripted, MetricCollection):
+class Evaluation(Curves, Explaining, Intervals, Unscripted, MetricCollection):
     """Entries that view one tally: what every task's evaluation shares.
 
     Parameters of all evaluations: ``statistics`` (names from the statistics table), ``zero_division`` (the value of
@@ -149,8 +150,6 @@ class Evaluation(Curves, Intervals, Unscripted, MetricCollection):
 
     def _explained(self, readouts: Mapping[str, Readout]) -> dict[str, float]:
         """The numbers that readouts give, as ``compute`` reports them but in double precision."""
-        if any(isinstance(readout, FromScores) for readout in readouts.values()):
-            self._scores()  # which says if they are not kept
         counter, totals = self.tally.counter, self.tally.compute()
         return {name: float(each.value(counter, totals, self.zero_division)) for name, each in readouts.items()}
 

@@ -6,7 +6,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any, Literal
 
 from lightning_evalkit.counts import BinaryCounter
-from lightning_evalkit.diagnosis import Finding, explain
+from lightning_evalkit.diagnosis import Finding, explain, explain_one
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_binning, with_curves
@@ -87,23 +87,41 @@ class BinaryEvaluation(Evaluation):
             if isinstance(readout, OneTable)
         }
 
-    def explain(self, first: str = "accuracy", second: str = "f1", before: BinaryEvaluation | None = None) -> Finding:
-        """Why two of the numbers are equal, or how far and why they are apart.
+    def explain(
+        self, first: str | None = None, second: str | None = None, before: BinaryEvaluation | None = None
+    ) -> Finding:
+        """Why two of the numbers are equal, or how far and why they are apart; of one number, what it says and hides.
 
-        "loss" and "accuracy" (with ``curves``; of several thresholds "accuracy@0.9"): where the log loss comes from,
-        and with an evaluation of an epoch ``before`` what has changed since.
+        Without names they are accuracy and F1. "loss" and "accuracy" (with ``curves``; of several thresholds
+        "accuracy@0.9"): where the log loss comes from, and with an evaluation of an epoch ``before`` what has changed
+        since.
         """
-        if (beside := beside_loss(first, second)) is not None:
+        if (beside := beside_loss(first, second, "accuracy")) is not None:
             return self._explained_loss(beside, before)
+        if first is not None and second is None:
+            return self._explained_alone(first)
+        first, second = first or "accuracy", second or "f1"
         one, other = (self._table(name) for name in (first, second))
         if one.place != other.place:
             raise InputError(f"expected two entries at one threshold, got {first!r} and {second!r}.")
         return self._explained_at(one.place, one.statistic.name, other.statistic.name)
 
+    def _explained_alone(self, name: str) -> Finding:
+        if name in self and not isinstance(readout := self[name].readout, OneTable):
+            if (nothing := self.nothing_counted()) is not None:
+                return nothing
+            return self._alone(name, readout, self._explained({name: readout})[name], ("",), exclusive=False)
+        table = self._table(name)
+        return self.nothing_counted() or explain_one(
+            self.tally.counts.at(table.place), table.statistic.name, self.zero_division, name
+        )
+
     def _explained_loss(self, accuracy: str, before: BinaryEvaluation | None) -> Finding:
         if accuracy in LOSSES or self._table(accuracy).statistic.name != "accuracy":
             raise refused("accuracy", accuracy)
-        self._scores()  # which says if they are not kept
+        self._refuse_without_scores()
+        if (nothing := self.nothing_counted()) is not None:
+            return nothing
         earlier = None if before is None else profile_of_scores(before, before._counts_of(accuracy)).profile
         task: Any = self.tally.counter.task
         halfway = task.thresholds[self._table(accuracy).place] == 0.5
@@ -114,7 +132,7 @@ class BinaryEvaluation(Evaluation):
 
     def _explained_at(self, place: int, first: str = "accuracy", second: str = "f1") -> Finding:
         """Two statistics at one of the thresholds, of which there may be several."""
-        return explain(self.tally.counts.at(place), first, second, self.zero_division)
+        return self.nothing_counted() or explain(self.tally.counts.at(place), first, second, self.zero_division)
 
     def _table(self, name: str) -> OneTable:
         """The readout of an entry, or of any statistic where there is one threshold."""

@@ -89,10 +89,13 @@ class Curves:
         """The names of classes or labels; one empty name for a binary problem."""
         return ("",)
 
-    def _scores(self) -> ScoreCounts:
-        counter: Any = self.tally.counter
-        if counter.task.binning is None:
+    def _refuse_without_scores(self) -> None:
+        if self.tally.counter.task.binning is None:
             raise DeclarationError("the scores were not kept: construct the evaluation with curves=True.")
+
+    def _scores(self) -> ScoreCounts:
+        self._refuse_without_scores()
+        counter: Any = self.tally.counter
         scores: ScoreCounts = counter.scores(self.tally.compute())
         return scores
 

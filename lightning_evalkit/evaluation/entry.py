@@ -11,6 +11,7 @@ from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from lightning_evalkit.counts import real_dtype
 from lightning_evalkit.errors import InputError, UndefinedWarning
+from lightning_evalkit.evaluation.explaining import note_sending
 from lightning_evalkit.evaluation.readouts import FromScores
 from lightning_evalkit.state.unscripted import Unscripted
 
@@ -95,7 +96,13 @@ class Entry(Unscripted, Metric):
     def reset(self) -> None:
         """Reset the shared state: Lightning resets every logged entry at the end of an epoch."""
         self._forward_cache = None
+        if self.tally.update_called:
+            self.tally.reset_by_trainer = True
         self.tally.reset()
+
+    def __getstate__(self) -> dict[str, Any]:
+        note_sending(self.tally)
+        return super().__getstate__()
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         return compute  # the tally caches and joins ranks

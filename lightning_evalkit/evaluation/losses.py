@@ -36,10 +36,13 @@ class Binned(NamedTuple):
     width: float
 
 
-def beside_loss(first: str, second: str) -> str | None:
-    """The other of two names of which one is the loss; none where neither is."""
-    others = [name for name in (first, second) if name not in LOSSES]
-    return None if len(others) == 2 else others[0] if others else second
+def beside_loss(first: str | None, second: str | None, accuracy: str) -> str | None:
+    """The other of two names of which one is the loss, or the accuracy beside a loss alone; none where neither is."""
+    names = [name for name in (first, second) if name is not None]
+    others = [name for name in names if name not in LOSSES]
+    if len(others) == len(names):
+        return None
+    return accuracy if len(names) == 1 else others[0] if others else second
 
 
 def refused(accuracy: str, got: str) -> InputError:

@@ -99,16 +99,26 @@ class MulticlassEvaluation(Evaluation):
         """The names of the classes, each against the rest."""
         return self.class_names
 
-    def explain(self, first: str = "accuracy", second: str = "f1/micro") -> Finding:
-        """Why two of the numbers are equal, or how far and why they are apart; also "loss" and "accuracy"."""
-        if (beside := beside_loss(first, second)) is not None:
+    def explain(self, first: str | None = None, second: str | None = None) -> Finding:
+        """Why two of the numbers are equal, or how far and why they are apart; of one number, what it says and hides.
+
+        Without names they are accuracy and "f1/micro"; also "loss" and "accuracy".
+        """
+        if (beside := beside_loss(first, second, "accuracy")) is not None:
             if beside != "accuracy":
                 raise refused("accuracy", beside)
-            return explained_by_confidence(self)
+            self._refuse_without_scores()
+            return self.nothing_counted() or explained_by_confidence(self)
+        names = [first] if first is not None and second is None else [first or "accuracy", second or "f1/micro"]
         places = {name: place for place, name in enumerate(self.class_names)}
-        readouts = {name: multiclass_readout(name, places) for name in (first, second)}
+        readouts = {name: multiclass_readout(name, places) for name in names}
         for name, readout in readouts.items():
             if isinstance(readout, TopK) and name not in self:
                 raise DeclarationError(f"{name!r} was not counted: add it to the statistics of the evaluation.")
+        self._refuse_unkept(readouts)
+        if (nothing := self.nothing_counted()) is not None:
+            return nothing
         values, ignored = self._explained(readouts), self.tally.counter.task.ignored
-        return explain_multiclass(self.tally.counts, values, not ignored, self.zero_division)
+        if len(names) == 1:
+            return self._alone(names[0], readouts[names[0]], values[names[0]], self.class_names, exclusive=True)
+        return explain_multiclass(self.tally.counts, values, not ignored, self.zero_division, self.class_names)

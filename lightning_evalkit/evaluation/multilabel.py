@@ -6,7 +6,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any, Literal
 
 from lightning_evalkit.counts import MultilabelCounter
-from lightning_evalkit.diagnosis import Finding, explain_multilabel
+from lightning_evalkit.diagnosis import Finding, SampleSums, explain_multilabel
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_binning, with_curves
 from lightning_evalkit.evaluation.losses import beside_loss, explained_by_scores, profile_of_scores, refused
@@ -19,7 +19,7 @@ from lightning_evalkit.inputs.threshold import Given, parsed, thresholds_of
 from lightning_evalkit.statistics import find, of_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 DEFAULT = ("exact_match", "hamming_accuracy", "f1/micro", "f1/macro", "f1/samples", "jaccard/samples")
 
@@ -84,23 +84,47 @@ class MultilabelEvaluation(Evaluation):
 
     def explain(
         self,
-        first: str = "exact_match",
-        second: str = "hamming_accuracy",
+        first: str | None = None,
+        second: str | None = None,
         before: MultilabelEvaluation | None = None,
     ) -> Finding:
-        """Why two of the numbers are equal, or how far and why they are apart.
+        """Why two of the numbers are equal, or how far and why they are apart; of one number, what it says and hides.
 
-        Also "loss" and "hamming_accuracy" (with ``curves``), and with an evaluation of an epoch ``before`` what has
-        changed since.
+        Without names they are exact_match and hamming_accuracy. Also "loss" and "hamming_accuracy" (with ``curves``),
+        and with an evaluation of an epoch ``before`` what has changed since.
         """
-        if (beside := beside_loss(first, second)) is not None:
+        if (beside := beside_loss(first, second, "hamming_accuracy")) is not None:
             if beside != "hamming_accuracy":
                 raise refused("hamming_accuracy", beside)
-            self._scores()  # which says if they are not kept
-            earlier = None if before is None else profile_of_scores(before, before.tally.counts).profile
-            task: Any = self.tally.counter.task
-            halfway = all(cut == 0.5 for cut in task.thresholds)
-            return explained_by_scores(self, self.tally.counts, beside, halfway, earlier)
-        values = self._explained({name: self[name].readout for name in (first, second)})
-        complete = not self.tally.counter.ledger(self.tally.compute()).ignored
-        return explain_multilabel(self.tally.counts, values, self.label_names, complete, self.zero_division)
+            self._refuse_without_scores()
+            return self.nothing_counted() or self._explained_loss(beside, before)
+        single = first is not None and second is None
+        names = [first] if single else [first or "exact_match", second or "hamming_accuracy"]
+        readouts = {name: self[name].readout for name in names if name is not None}
+        self._refuse_unkept(readouts)
+        if (nothing := self.nothing_counted()) is not None:
+            return nothing
+        values = self._explained(readouts)
+        if single and first is not None:
+            return self._alone(first, readouts[first], values[first], self.label_names, exclusive=False)
+        totals = self.tally.compute()
+        complete = not self.tally.counter.ledger(totals).ignored
+        sums = self._sample_sums(readouts)
+        return explain_multilabel(self.tally.counts, values, self.label_names, complete, self.zero_division, sums)
+
+    def _explained_loss(self, accuracy: str, before: MultilabelEvaluation | None) -> Finding:
+        earlier = None if before is None else profile_of_scores(before, before.tally.counts).profile
+        task: Any = self.tally.counter.task
+        halfway = all(cut == 0.5 for cut in task.thresholds)
+        return explained_by_scores(self, self.tally.counts, accuracy, halfway, earlier)
+
+    def _sample_sums(self, readouts: Mapping[str, Readout]) -> SampleSums | None:
+        """Those of exact_match beside a mean over samples that is 1 where all labels are right."""
+        others = [name for name in readouts if name in ("f1/samples", "jaccard/samples")]
+        if "exact_match" not in readouts or not others:
+            return None
+        counter: Any = self.tally.counter
+        totals = self.tally.compute()
+        (total, defined), (exact, _) = (counter.sample_sums(totals, name) for name in (others[0], "exact_match"))
+        samples, _ = counter.sample_sums(totals, "samples")
+        return SampleSums(*map(float, (samples, exact, total, defined)))

@@ -1180,7 +1180,7 @@ def test_exact_match_and_hamming_are_explained_by_their_bounds() -> None:
     assert finding.evidence["accuracy"] == {"x": 1.0, "y": 0.5, "z": 0.5}
     assert finding.table is not None
     assert finding.table.rows == (("x", "1"), ("y", "0.5"), ("z", "0.5"))
-    assert evaluation.explain("f1/micro", "f1/macro").code == "no-identity"
+    assert evaluation.explain("f1/micro", "f1/macro").code == "two-means"
 
 
 def test_ignored_labels_do_not_make_an_explanation_wrong() -> None:
@@ -1197,7 +1197,7 @@ def test_ignored_labels_do_not_make_an_explanation_wrong() -> None:
 
 def test_a_pair_without_identity_or_value_says_so() -> None:
     evaluation = counted(MulticlassEvaluation("labels", 3), (torch.tensor([1, 1]), torch.tensor([1, 1])))
-    assert evaluation.explain("accuracy", "f1/macro").code == "no-identity"
+    assert evaluation.explain("accuracy", "specificity/macro").code == "no-identity"
     undefined = evaluation.explain("accuracy", "mcc")
     assert undefined.code == "undefined"
     assert "cannot be compared" in undefined.headline

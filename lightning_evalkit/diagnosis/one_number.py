@@ -1,0 +1,164 @@
+"""What one number says: how it is made, what a classifier without any knowledge would reach, what it does not see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.counts import Counts
+from lightning_evalkit.diagnosis.baselines import always, at_random
+from lightning_evalkit.diagnosis.finding import Finding, Table
+from lightning_evalkit.diagnosis.value import Value, in_words, plain_cells, why_undefined
+from lightning_evalkit.statistics import find
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lightning_evalkit.statistics import Statistic
+
+CELLS = {"tp": "true positives", "fp": "false positives", "fn": "false negatives", "tn": "true negatives"}
+HOW_SURE = "Like every number of decisions it does not see how sure they were: log_loss does (curves=True)."
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number with what is known of it; NaN where it has no value."""
+
+    name: str
+    value: float
+    formula: str
+    baselines: Mapping[str, float]
+    """The same number of classifiers that know nothing, by what they do."""
+    higher_is_better: bool | None = True
+    constant: str = ""
+    """If one thing is predicted always: "Nothing was predicted positive: always saying no"."""
+    parts: str = ""
+    """What is divided by what, as "90 of 100"."""
+    hidden: Sequence[str] = ()
+    """Sentences about what it does not see."""
+    undefined: str = ""
+    """Why it has no value."""
+
+
+def told(number: Number, evidence: Mapping[str, Any] | None = None) -> Finding:
+    """The finding about a number."""
+    reasons = [number.formula, *_beside_baselines(number), *number.hidden]
+    rows = (("this classifier", number.value), *number.baselines.items())
+    table = Table(("classifier", number.name), tuple((words, _shown(value)) for words, value in rows))
+    plain = {words: value if isfinite(value) else None for words, value in number.baselines.items()}
+    return Finding(
+        code="undefined"
+        if number.value != number.value
+        else "one-class-predicted"
+        if number.constant
+        else "one-number",
+        headline=_headline(number),
+        reasons=tuple(reasons),
+        table=table if number.baselines else None,
+        evidence={
+            "values": {number.name: number.value if isfinite(number.value) else None},
+            "baselines": plain,
+            **(evidence or {}),
+        },
+    )
+
+
+def _headline(number: Number) -> str:
+    name, value = number.name, number.value
+    if value != value:
+        why = f": {number.undefined}" if number.undefined else ""
+        return f"{name} has no value here, as it is 0/0{why}."
+    if number.constant:
+        return f"{number.constant} gives {name} {value:.6g} here."
+    return f"{name} is {value:.6g}" + (f": {number.parts}." if number.parts else ".")
+
+
+def _beside_baselines(number: Number) -> list[str]:
+    """Whether a classifier that knows nothing is as good; the majority first."""
+    defined = {words: value for words, value in number.baselines.items() if value == value}
+    if number.value != number.value or number.higher_is_better is None or number.constant or not defined:
+        return []
+    sign = 1 if number.higher_is_better else -1
+    best = max(defined, key=lambda words: sign * defined[words])
+    ahead = sign * (number.value - defined[best])
+    if ahead > 0:
+        return [f"It is {ahead:.4g} better than {best}, the best without a look at the inputs."]
+    return [f"It is no better than {best}, which gives {defined[best]:.6g} without a look at the inputs."]
+
+
+def _shown(value: float) -> str:
+    return f"{value:.6g}" if value == value else "undefined"
+
+
+# ---- of one table
+
+
+def explain_one(counts: Counts, name: str, zero_division: float = nan, reported: str | None = None) -> Finding:
+    """What one statistic of one table says, under the name by which it is ``reported``, and what it does not see."""
+    number = _number(counts.exact(), find(name), reported or name, zero_division)
+    return told(number, {"counts": plain_cells(counts.exact())})
+
+
+def _number(counts: Counts, statistic: Statistic, name: str, zero_division: float) -> Number:
+    value = Value(statistic, counts, zero_division)
+    return Number(
+        name,
+        value.number if value.reported else nan,
+        statistic.formula,
+        _baselines(value),
+        statistic.higher_is_better,
+        _constant(counts),
+        _parts(value),
+        _hidden(statistic, counts),
+        why_undefined(counts),
+    )
+
+
+def _baselines(value: Value) -> dict[str, float]:
+    counts = value.counts
+    if not counts.total:
+        return {}
+    no, yes = "always saying no", "always saying yes"
+    tables = {no: always(counts, positive=False), yes: always(counts, positive=True)}
+    majority = yes if counts.positives > counts.negatives else no
+    ordered = {f"{majority} (the majority)": tables.pop(majority), **tables}
+    if counts.predicted_positives and counts.predicted_negatives:
+        ordered["saying yes at random, as often as here"] = at_random(counts)
+    return {words: value.at(there).number for words, there in ordered.items()}
+
+
+def _constant(counts: Counts) -> str:
+    if not counts.total or (counts.predicted_positives and counts.predicted_negatives):
+        return ""
+    missing, said = ("negative", "yes") if counts.predicted_positives else ("positive", "no")
+    return f"Nothing was predicted {missing}: always saying {said}"
+
+
+def _parts(value: Value) -> str:
+    """The numbers that are divided, of a share of samples."""
+    quantity = value.statistic(value.counts)
+    if not value.statistic.proportion or not value.defined:
+        return ""
+    [term] = quantity.terms
+    return f"{in_words(term.part)} of {in_words(term.whole)}"
+
+
+def _hidden(statistic: Statistic, counts: Counts) -> list[str]:
+    """Cells that it does not look at, errors that it does not tell apart, and confidence."""
+    said = []
+    if statistic.ignores:
+        cells = " and ".join(f"{CELLS[cell]} ({in_words(getattr(counts, cell))} here)" for cell in statistic.ignores)
+        said.append(f"It ignores {cells}: any number of them leaves it as it is.")
+    if _alike(statistic):
+        said.append(
+            f"It counts a false positive and a false negative alike ({in_words(counts.fp)} and {in_words(counts.fn)} "
+            "here), whatever each costs."
+        )
+    return [*said, HOW_SURE]
+
+
+def _alike(statistic: Statistic) -> bool:
+    """Whether false positives and false negatives can be exchanged; seen on a table whose cells are all different."""
+    one, other = (Value(statistic, table, nan) for table in (Counts(5, 7, 11, 13), Counts(5, 11, 7, 13)))
+    return one.minus(other) == 0

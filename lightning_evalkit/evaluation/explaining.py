@@ -1,0 +1,149 @@
+"""What an evaluation can say about one of its numbers, and about having counted nothing."""
+
+from __future__ import annotations
+
+from multiprocessing.context import get_spawning_popen
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.diagnosis import Finding, Number, baselines, told
+from lightning_evalkit.diagnosis.one_number import HOW_SURE
+from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, WholeMatrix
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lightning_evalkit.counts import Counts
+    from lightning_evalkit.evaluation.readouts import Readout
+    from lightning_evalkit.state import Tally
+
+LIGHTNING_RESET = (
+    "Nothing is counted: Lightning resets a logged evaluation at the end of the epoch; ask in "
+    "on_validation_epoch_end, or use Evaluate."
+)
+ELSEWHERE = (
+    "Nothing is counted here: it was counted in other processes, which a spawning strategy starts and ends. Ask in "
+    "on_validation_epoch_end, where every process knows the sum of all."
+)
+NOTHING_YET = "Nothing is counted: call update first, or ask before reset."
+
+
+class Explaining:
+    """Findings that every task's evaluation gives in the same way."""
+
+    zero_division: float
+
+    @property
+    def tally(self) -> Tally:
+        """The state that is explained."""
+        raise NotImplementedError
+
+    def _refuse_without_scores(self) -> None:
+        """Say that an evaluation does not keep scores."""
+        raise NotImplementedError
+
+    def _refuse_unkept(self, readouts: Mapping[str, Readout]) -> None:
+        if any(isinstance(readout, FromScores) for readout in readouts.values()):
+            self._refuse_without_scores()
+
+    def nothing_counted(self) -> Finding | None:
+        """Why there is nothing to explain, if there is nothing; every rank has to ask, as this may join them."""
+        tally = self.tally
+        joined = tally.sync_on_compute and tally.distributed_available_fn()
+        if tally.update_called or (joined and bool(tally.counts.total.any())):
+            return None
+        sent, logged = (getattr(tally, name, False) for name in ("sent_elsewhere", "reset_by_trainer"))
+        return Finding("nothing-counted", ELSEWHERE if sent else LIGHTNING_RESET if logged else NOTHING_YET)
+
+    def _alone(self, name: str, readout: Readout, value: float, names: Sequence[str], exclusive: bool) -> Finding:
+        """What one number of many classes or labels says."""
+        statistic, counts = readout.statistic, self.tally.counts
+        constant = _constant(counts, names) if exclusive else ""
+        tables = _tables(counts, names, exclusive, bool(constant)) if isinstance(readout, COUNTED) else {}
+        values = {words: self._value_of(readout, there) for words, there in tables.items()}
+        counter: Any = self.tally.counter
+        reason = readout.reason(counter, self.tally.compute()) if value != value else ""
+        number = Number(
+            name,
+            value,
+            _formula(name, readout),
+            values,
+            statistic.higher_is_better,
+            constant,
+            hidden=(*_unseen(name, readout, names), *([HOW_SURE] if isinstance(readout, COUNTED) else [])),
+            undefined=reason,
+        )
+        return told(number)
+
+    def _value_of(self, readout: Readout, counts: Counts) -> float:
+        """A number of other counts than these."""
+        return float(readout.value(_Counted(self, counts), self.tally.totals, self.zero_division))
+
+
+COUNTED = (OneTable, Averaged, WholeMatrix)
+"""Readouts of nothing but tables."""
+
+
+class _Counted:
+    """A counter of other counts, for readouts."""
+
+    def __init__(self, evaluation: Any, counts: Counts) -> None:
+        self.task, self._counts = evaluation.tally.counter.task, counts
+
+    def counts(self, totals: Any) -> Counts:
+        """The counts, whatever the totals."""
+        return self._counts
+
+
+def _tables(counts: Counts, names: Sequence[str], exclusive: bool, constant: bool) -> Mapping[str, Counts]:
+    """What classifiers would count that do not look at their inputs."""
+    if not exclusive:
+        return {
+            "always saying of each label what is more frequent": baselines.always_the_frequent(counts),
+            "saying each label at random, as often as here": baselines.at_random(counts),
+        }
+    most = int(counts.support.argmax())
+    majority = {f"always saying {names[most]} (the majority)": baselines.always_one_class(counts, most)}
+    return majority if constant else {**majority, "each class at random, as often as here": baselines.at_random(counts)}
+
+
+def _constant(counts: Counts, names: Sequence[str]) -> str:
+    """What is said of a classifier that only ever predicts one class."""
+    predicted = counts.predicted_positives.nonzero().flatten().tolist()
+    if len(predicted) != 1 or not bool(counts.support.any()):
+        return ""
+    return f"Only {names[predicted[0]]} was predicted: always saying {names[predicted[0]]}"
+
+
+def _formula(name: str, readout: Readout) -> str:
+    """What is computed, in words."""
+    formula = readout.statistic.formula
+    if name == "exact_match":
+        return "Samples with all their labels right, of all samples."
+    if name.endswith("/samples"):
+        return f"The mean over samples of: {formula}"
+    if not isinstance(readout, Averaged):
+        return formula
+    over = {
+        "macro": "The mean over classes or labels, each weighing the same, of:",
+        "weighted": "The mean over classes or labels, each weighing as many samples as it has, of:",
+        "micro": "Over all classes or labels together:",
+    }
+    return f"{over[readout.average]} {formula}"
+
+
+def _unseen(name: str, readout: Readout, names: Sequence[str]) -> list[str]:
+    """What an average hides."""
+    if isinstance(readout, OneTable):
+        place = names[readout.place]
+        return [f"It is about {place} alone, against everything else."]
+    if isinstance(readout, Averaged) and readout.average == "macro":
+        return ["A rare class moves it as much as a frequent one; which one does, per_class or per_label shows."]
+    if isinstance(readout, (Averaged, WholeMatrix)) and name != "mcc":
+        return ["It ignores how the errors are spread: a class that is never found hardly lowers it if it is rare."]
+    return []
+
+
+def note_sending(tally: Tally) -> None:
+    """Remember that a copy is made for another process, which will count in it."""
+    if get_spawning_popen() is not None:
+        tally.sent_elsewhere = True
