@@ -26,9 +26,6 @@ from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.modules import BinaryClassifier, MulticlassClassifier, MultilabelClassifier
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:The number of training batches"),
     pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists"),
     pytest.mark.filterwarnings("ignore::lightning_evalkit.errors.UndefinedWarning"),
     pytest.mark.filterwarnings("ignore:Be aware that when using .ckpt_path., callbacks used to create"),

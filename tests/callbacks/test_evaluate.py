@@ -42,13 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
-    # About the machine and the tiny trainers of these tests, not about what is tested.
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:The number of training batches .* is smaller than the logging interval"),
-]
-
 ROWS, BATCH, EPOCHS, SHIFT = 45, 8, 3, 0.4
 BATCHES = -(-ROWS // BATCH)
 TRAINING, VALIDATION, TESTING = 1, 2, 3
@@ -956,7 +949,6 @@ data: {__name__}.Sets
 """
 
 
-@pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning")
 def test_the_command_line_configures_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from lightning_evalkit.cli.training import launched  # late: the processes below import this file
 

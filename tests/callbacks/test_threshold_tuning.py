@@ -17,8 +17,6 @@ from lightning_evalkit.callbacks.parts.decisions import Decisions
 from lightning_evalkit.modules import BinaryClassifier, MultilabelClassifier
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore::lightning_evalkit.errors.UndefinedWarning"),
     pytest.mark.filterwarnings("ignore:the temperature .* is at the end"),
     pytest.mark.filterwarnings("ignore:best_f1_threshold is"),

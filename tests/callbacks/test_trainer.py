@@ -32,10 +32,7 @@ from lightning_evalkit.callbacks import (
 from lightning_evalkit.trainer import FABRICS, FIELDS, PRIVATE, TRAINERS
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),  # Lightning's own use of torch
-    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
     pytest.mark.filterwarnings("ignore:.*GPU available.*"),
-    pytest.mark.filterwarnings("ignore:.*number of training batches.*"),
 ]
 ROOT = Path(lightning_evalkit.__file__).parent
 GONE = "this release of {package} has no {name}, which is in use: keep the upper bound until it is replaced."

@@ -22,8 +22,6 @@ from lightning_evalkit.modules import BinaryClassifier, MulticlassClassifier, Mu
 from lightning_evalkit.rescaling import TemperatureScaling, VectorScaling
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore::lightning_evalkit.errors.UndefinedWarning"),
     pytest.mark.filterwarnings("ignore:.*is at the end of what is looked at:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*a larger scale would always have a lower loss:UserWarning"),

@@ -25,11 +25,7 @@ from lightning_evalkit.cli.leaving import VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:The number of training batches .* is smaller than the logging interval"),
-]
+
 Capture = pytest.CaptureFixture[str]
 OWN = __name__
 REPOSITORY = Path(__file__).parents[2]

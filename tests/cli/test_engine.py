@@ -22,10 +22,7 @@ from lightning_evalkit.modules.classifier import COUNTED
 
 pytestmark = [
     pytest.mark.slow,
-    # About Lightning's use of jsonargparse, the machine and the tiny training.
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
+    # About the tiny training.
     pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty"),
 ]
 

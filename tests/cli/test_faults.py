@@ -37,15 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = [
-    # About the machine, the tiny trainings, Lightning's use of jsonargparse and of torch.
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:The number of training batches .* is smaller than the logging interval"),
+    # About the tiny trainings of these tests.
     pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty"),
     pytest.mark.filterwarnings("ignore:The dirpath has changed from"),
     pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`, callbacks used to create the checkpoint"),
     pytest.mark.filterwarnings("ignore:You defined a `validation_step` but have no `val_dataloader`"),
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.* is 0/0"),
 ]
 

@@ -17,12 +17,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from lightning_evalkit.cli import main, nested_runs, reproduce
 from lightning_evalkit.data.gaussian import best_rates
 
-pytestmark = [
-    # About Lightning's use of jsonargparse, the machine and the tiny trainings of these tests.
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-]
-
 Capture = pytest.CaptureFixture[str]
 Numbers = dict[str, Any]
 UNLIKELY = 4.5

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 pytestmark = [
-    # About Lightning's use of jsonargparse, the machine and the tiny trainings of these tests.
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:The number of training batches .* is smaller than the logging interval"),
+    # About the tiny trainings of these tests.
     pytest.mark.filterwarnings("ignore:The dirpath has changed from"),
 ]
 

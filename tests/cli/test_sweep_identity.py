@@ -20,10 +20,7 @@ from lightning_evalkit.data import TabularDataModule
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:The number of training batches .* is smaller than the logging interval"),
-]
+
 Capture = pytest.CaptureFixture[str]
 
 

@@ -40,10 +40,7 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.data import TensorDataModule
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:The number of training batches .* is smaller than the logging interval"),
-]
+
 laws = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 

@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [
-    # About Lightning itself and the tiny trainers of these tests.
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:The number of training batches .* is smaller than the logging interval"),
+    # About the tiny trainers of these tests.
     pytest.mark.filterwarnings("ignore:You defined a `validation_step` but have no `val_dataloader`"),
 ]
 

@@ -1024,8 +1024,6 @@ class ScoreStatistic(LightningModule):
         self.log_dict(self.evaluation)
 
 
-@pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning")
-@pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers")
 def test_lightning_logs_the_values_of_the_epoch() -> None:
     preds, target = batch("Binary", 1, rows=100)
     module = ScoreStatistic()

@@ -28,13 +28,6 @@ from lightning_evalkit import BinaryEvaluation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
-    # About the machine and the tiny trainers of these tests, not about what is tested.
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:The number of training batches .* is smaller than the logging interval"),
-]
-
 ROWS, BATCH, EPOCHS = 48, 8, 3
 SHIFT = 0.4
 NAMES = {

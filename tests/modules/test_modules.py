@@ -49,10 +49,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.modules.classifier import Classifier
 
 pytestmark = [
-    # About Lightning itself, the machine and the tiny trainers of these tests.
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:The number of training batches .* is smaller than the logging interval"),
+    # About the tiny trainers of these tests.
     pytest.mark.filterwarnings("ignore:You defined a `validation_step` but have no `val_dataloader`"),
 ]
 

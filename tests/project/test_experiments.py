@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.data.gaussian import Rates
 
 pytestmark = [
-    # About Lightning's use of jsonargparse, the machine and what is undefined where nobody is called positive.
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
+    # What is undefined where nobody is called positive.
     pytest.mark.filterwarnings("ignore::lightning_evalkit.errors.UndefinedWarning"),
 ]
 

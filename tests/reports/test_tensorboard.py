@@ -47,10 +47,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.evaluation.base import Evaluation
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
     # About the machine and the tiny trainers of these tests, not about what is tested.
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:The number of training batches .* is smaller than the logging interval"),
     pytest.mark.filterwarnings("ignore:It is recommended to use .self.log.*sync_dist=True"),
 ]
 

@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from lightning_evalkit.reports.score_snapshot import ScoreSnapshot
     from lightning_evalkit.sinks.figures import Line, Panel
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:The number of training batches .* is smaller than the logging interval"),
-]
 
 WIDTH = 4e-5
 THRESHOLDS = np.linspace(0, 1, 127)
