@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -24,6 +25,13 @@ settings.load_profile("some")
 @pytest.fixture(autouse=True)
 def _same_random_numbers_in_every_test() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def _no_graph_of_another_test() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
