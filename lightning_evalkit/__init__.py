@@ -4,14 +4,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lightning_evalkit.counts import Counts
-    from lightning_evalkit.evaluation import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation, Slices
+    from lightning_evalkit.evaluation import (
+        BinaryEvaluation,
+        MulticlassEvaluation,
+        MultilabelEvaluation,
+        Slices,
+        compare,
+    )
     from lightning_evalkit.inputs import Threshold
+    from lightning_evalkit.intervals import Counts, Interval, required
 
-__all__ = ["BinaryEvaluation", "Counts", "MulticlassEvaluation", "MultilabelEvaluation", "Slices", "Threshold"]
+__all__ = [
+    "BinaryEvaluation",
+    "Counts",
+    "Interval",
+    "MulticlassEvaluation",
+    "MultilabelEvaluation",
+    "Slices",
+    "Threshold",
+    "compare",
+    "required",
+]
 __version__ = "0.1.0"
 
-HOMES = {"Counts": "intervals", "Threshold": "inputs"}
+HOMES = {"Counts": "intervals", "Interval": "intervals", "Threshold": "inputs", "required": "intervals"}
 """Where a public name comes from, if not from ``evaluation``; counts come from where their intervals are known."""
 PARTS = (
     "callbacks",

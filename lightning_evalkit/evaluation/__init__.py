@@ -1,8 +1,9 @@
 """The collections that people use: metrics, projection and explanation on one tally."""
 
 from lightning_evalkit.evaluation.binary import BinaryEvaluation
+from lightning_evalkit.evaluation.comparison import compare
 from lightning_evalkit.evaluation.multiclass import MulticlassEvaluation
 from lightning_evalkit.evaluation.multilabel import MultilabelEvaluation
 from lightning_evalkit.evaluation.slices import Slices
 
-__all__ = ["BinaryEvaluation", "MulticlassEvaluation", "MultilabelEvaluation", "Slices"]
+__all__ = ["BinaryEvaluation", "MulticlassEvaluation", "MultilabelEvaluation", "Slices", "compare"]

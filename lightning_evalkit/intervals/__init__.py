@@ -1,23 +1,30 @@
 """Counts into what they say beyond themselves: how sure a number is, and the same classifier at another prevalence."""
 
 from lightning_evalkit.counts import ANSWERS, Counts
+from lightning_evalkit.intervals.comparison import Comparison, holm, mcnemar
 from lightning_evalkit.intervals.interval import METHODS, Interval
 from lightning_evalkit.intervals.matrices import matrix_interval
 from lightning_evalkit.intervals.projection import at_prevalence, crossing_prevalence
 from lightning_evalkit.intervals.ranks import auroc_interval
+from lightning_evalkit.intervals.sizes import Required, required
 from lightning_evalkit.intervals.tables import intervals, share_interval, table_interval
 
 ANSWERS.add("intervals", intervals)
 
 __all__ = [
     "METHODS",
+    "Comparison",
     "Counts",
     "Interval",
+    "Required",
     "at_prevalence",
     "auroc_interval",
     "crossing_prevalence",
+    "holm",
     "intervals",
     "matrix_interval",
+    "mcnemar",
+    "required",
     "share_interval",
     "table_interval",
 ]

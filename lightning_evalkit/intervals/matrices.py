@@ -133,7 +133,8 @@ def _near(value_of: Values, whole: Whole) -> tuple[float, float]:
     """The value near the table, with two more samples, and its variance there."""
     right, wrong = _more(whole.counts.real())
     near = _added(whole.counts.real(), right, wrong)
-    value, (hit, missed, taken) = _influence(value_of, near)
+    value, (tp, fp, fn, tn) = influence(value_of, near)
+    hit, missed, taken = tp - tn, fn - tn, fp - tn
     # An error is missed in one class and taken for another: it changes the value by missed + taken.
     mean = ((near.tp * hit).sum() + (near.fn * missed).sum() + (near.fp * taken).sum()) / near.positives.sum()
     taken = taken - mean
@@ -185,8 +186,8 @@ def _added(counts: Counts, right: Tensor, wrong: _Wrong) -> Counts:
     return Counts(tp=tp, fp=fp, fn=fn, tn=(tp + fn).sum() - tp - fp - fn)
 
 
-def _influence(value_of: Values, counts: Counts) -> tuple[float, tuple[Tensor, Tensor, Tensor]]:
-    """The value, and what one more prediction of each class that is right, missed or taken for it changes."""
+def influence(value_of: Values, counts: Counts) -> tuple[float, list[Tensor]]:
+    """The value, and what one more sample in each cell changes in it."""
     with torch.inference_mode(False), torch.enable_grad():
         cells = [cell.clone().requires_grad_() for cell in counts.cells]
         value = value_of(Counts(*cells))
@@ -194,9 +195,8 @@ def _influence(value_of: Values, counts: Counts) -> tuple[float, tuple[Tensor, T
     slopes = [torch.zeros_like(counts.tp) if slope is None else slope for slope in found]
     kinks = any(bool((~slope.isfinite() & (cell > 0)).any()) for slope, cell in zip(slopes, counts.cells, strict=True))
     if kinks and bool(value.isfinite()):  # a root at 0, which has its slope just beside it
-        return _influence(value_of, Counts(counts.tp * (1 + KINK), counts.fp, counts.fn, counts.tn))
-    tp, fp, fn, tn = (slope.nan_to_num(0.0) for slope in slopes)
-    return float(value.detach()), (tp - tn, fn - tn, fp - tn)
+        return influence(value_of, Counts(counts.tp * (1 + KINK), counts.fp, counts.fn, counts.tn))
+    return float(value.detach()), [slope.nan_to_num(0.0) for slope in slopes]
 
 
 def _largest_product(one: Tensor, one_mass: Tensor, other: Tensor, other_mass: Tensor) -> Tensor:

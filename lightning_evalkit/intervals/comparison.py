@@ -1,0 +1,163 @@
+"""Two numbers compared: how far apart they are, how sure that is, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import hypot, inf, nan
+from typing import TYPE_CHECKING, NamedTuple
+
+from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.intervals.binomial import normal_quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lightning_evalkit.intervals.interval import Interval
+
+POWER = 0.8
+"""How often a difference of the size ``minimum_detectable`` is found."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The second number minus the first, with its interval, and the verdict on the second.
+
+    ``verdict`` is "better" or "worse" if the ``p_value`` is small enough ("higher" or "lower" where neither is better),
+    "tied" if the whole interval lies within the practical margin, and otherwise "undecided".
+    ``minimum_detectable`` is the difference that as many samples would find in 80 % of cases. ``paired`` says whether
+    both numbers are known to be of the same samples; if not, ``reason`` says why.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    paired: bool
+    n: int
+    verdict: str
+    minimum_detectable: float
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.difference:+.4f} [{self.low:+.4f}, {self.high:+.4f}], p = {self.p_value:.3g}: {self.verdict}"
+
+
+class Difference(NamedTuple):
+    """A difference with the ends of its interval, and how often chance alone gives one as large."""
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+    n: int
+
+
+def unpaired(first: Interval, second: Interval) -> Difference:
+    """The difference of two independent numbers from the intervals of both (Newcombe's square-and-add).
+
+    Each end is as far from the difference as the ends of both numbers that it depends on, taken as two sides of a right
+    angle. The p-value is that of the number of standard errors between the difference and 0.
+    """
+    value = second.value - first.value
+    low = value - hypot(second.value - second.low, first.high - first.value)
+    high = value + hypot(second.high - second.value, first.value - first.low)
+    return Difference(value, low, high, p_value(value, low, high, first.level), first.n + second.n)
+
+
+def p_value(value: float, low: float, high: float, level: float) -> float:
+    """How often chance alone gives a value at least as far from 0; below 1 - level just where 0 is outside."""
+    from scipy.special import ndtr
+
+    reach = value - low if value > 0 else high - value
+    if value == 0 or reach == inf:
+        return 1.0
+    return float(2 * ndtr(-abs(value) / reach * normal_quantile(level))) if reach > 0 else 0.0
+
+
+def concluded(
+    differences: Mapping[str, Difference],
+    better: Mapping[str, bool | None],
+    level: float,
+    margin: float,
+    paired: bool,
+    reason: str,
+) -> dict[str, Comparison]:
+    """Verdicts on several statistics at once; p-values are Holm's, so that one of many is not found by chance."""
+    from scipy.special import ndtri
+
+    adjusted = dict(zip(differences, holm([each.p_value for each in differences.values()]), strict=True))
+    enough = float(ndtri(POWER)) / normal_quantile(level) + 1
+    return {
+        name: Comparison(
+            each.value,
+            each.low,
+            each.high,
+            adjusted[name],
+            paired,
+            each.n,
+            _verdict(each._replace(p_value=adjusted[name]), better[name], level, margin),
+            enough * (each.high - each.low) / 2,
+            reason,
+        )
+        for name, each in differences.items()
+    }
+
+
+def _verdict(found: Difference, higher_is_better: bool | None, level: float, margin: float) -> str:
+    if -margin <= found.low and found.high <= margin:
+        return "tied"
+    if not found.p_value <= 1 - level:
+        return "undecided"
+    if higher_is_better is None:
+        return "higher" if found.value > 0 else "lower"
+    return "better" if (found.value > 0) == higher_is_better else "worse"
+
+
+def holm(p_values: list[float]) -> list[float]:
+    """P-values of several questions, so that all answers hold together (Holm 1979); NaN stays and does not count.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    known = sorted((value, place) for place, value in enumerate(p_values) if value == value)
+    adjusted, most = [nan] * len(p_values), 0.0
+    for rank, (value, place) in enumerate(known):
+        most = max(most, min(1.0, (len(known) - rank) * value))
+        adjusted[place] = most
+    return adjusted
+
+
+class McNemar(NamedTuple):
+    """How many samples only one of two models gets right, and how often chance divides these so unevenly."""
+
+    only_first: int
+    only_second: int
+    exact: float
+    mid_p: float
+
+
+def mcnemar(only_first: int, only_second: int) -> McNemar:
+    """McNemar's test of two models on the same samples, of which those that both get right or wrong say nothing.
+
+    ``exact`` is never too small; ``mid_p`` counts the observed division by half and is closer to its level.
+
+    >>> mcnemar(3, 13)
+    McNemar(only_first=3, only_second=13, exact=0.021270751953125, mid_p=0.012725830078125)
+    """
+    from scipy.special import bdtr
+
+    if min(only_first, only_second) < 0:
+        raise InputError(f"expected numbers of samples, got {only_first} and {only_second}.")
+    fewer, all_of_them = min(only_first, only_second), only_first + only_second
+    if not all_of_them:
+        return McNemar(0, 0, 1.0, 1.0)
+    upto = float(bdtr(fewer, all_of_them, 0.5))
+    before = float(bdtr(fewer - 1, all_of_them, 0.5)) if fewer else 0.0
+    return McNemar(only_first, only_second, min(1.0, 2 * upto), min(1.0, upto + before))
+
+
+def checked_margin(margin: float) -> float:
+    """A difference that would not matter."""
+    if not 0 <= margin < inf:
+        raise DeclarationError(f"expected margin to be a difference that would not matter, from 0 on, got {margin!r}.")
+    return margin
