@@ -177,8 +177,7 @@ class Diagnose(RestoringCallback):
         print(f"\nDiagnose: {text}")
         for board in tensorboards(trainer):
             board.text("diagnosis", text.markdown(), steps_done(trainer))
-        folder = trainer.log_dir
-        if folder is not None and trainer.logger is not None:
+        if (folder := _folder(trainer)) is not None:
             write_json(Path(folder) / "diagnosis.json", self.diagnosis.to_dict())
             if self.sarif:
                 write_json(Path(folder) / "diagnosis.sarif", self.diagnosis.sarif())
@@ -188,3 +187,9 @@ class Diagnose(RestoringCallback):
         super().teardown(trainer, pl_module, stage)
         if self.strict and self.diagnosis.errors:
             raise SystemExit(FAILED)
+
+
+def _folder(trainer: Trainer) -> str | None:
+    """Where the first logger writes. The trainer's own ``log_dir`` asks all ranks, and only one is here."""
+    folder = getattr(trainer.logger, "log_dir", None) or getattr(trainer.logger, "save_dir", None)
+    return folder if isinstance(folder, str) else None

@@ -2,6 +2,8 @@
 
 COMMANDS = {
     "explain": "Say why two numbers of a confusion matrix are equal or not.",
+    "rules": "List what Diagnose looks for in a run.",
+    "rule": "Print the page of one rule: what it finds, why it matters, the remedy.",
     "reproduce": "Show where accuracy and F1 coincide, part and cross: data, training, table, figure, curves.",
     "fit": "Train a model (Lightning CLI).",
     "validate": "Evaluate a model on validation data (Lightning CLI).",

@@ -31,6 +31,7 @@ LAYERS = {
     "trainer": 7,
     "reports": 8,
     "callbacks": 9,
+    "autodiagnose": 10,
     "data": 10,
     "integrations": 10,
     "modules": 10,

@@ -46,17 +46,15 @@ class Owners:
 
     def see(self, owner: Owner) -> None:
         """After a batch: whether the metric counted it, and together with whom."""
+        self.rest()
         now = self._counted()
-        if now < self._before:  # it was reset in between
-            self._owners.clear()
         if now != self._before and owner not in self._owners:
             self._owners.add(owner)
             self.together |= {frozenset(self._owners)} if len(self._owners) > 1 else set()
         self._before = now
 
     def rest(self) -> None:
-        """Between epochs: a reset that happened since the last batch is noticed."""
-        now = self._counted()
-        if now < self._before:
+        """Notice a reset that has happened since."""
+        if self._counted() < self._before:
             self._owners.clear()
-            self._before = now
+            self._before = 0
