@@ -174,7 +174,7 @@ class Diagnose(RestoringCallback):
 
     def _show(self, trainer: Trainer) -> None:
         text = Diagnosis(self.diagnosis.findings if self.hints else self.diagnosis.issues, self.diagnosis.passed)
-        print(f"\nDiagnose: {text}")
+        print(f"{chr(10) if trainer.progress_bar_callback else ''}Diagnose: {text}")  # below the bar
         for board in tensorboards(trainer):
             board.text("diagnosis", text.markdown(), steps_done(trainer))
         if (folder := _folder(trainer)) is not None:

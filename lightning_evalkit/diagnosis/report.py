@@ -47,8 +47,9 @@ class Diagnosis:
     def text(self) -> str:
         """Plain text: each finding with its code, its numbers and its remedy."""
         if not self.findings:
-            return f"Nothing was found: {len(self.passed)} rules passed, {len(self.not_applicable)} did not apply."
-        lines = [f"{len(self.issues)} issues and {len(self.tips)} tips; {len(self.passed)} rules passed."]
+            return f"nothing was found; {_number(self.passed, 'rule')} passed."
+        counted = f"{_number(self.issues, 'issue')} and {_number(self.tips, 'tip')}"
+        lines = [f"{counted}; {_number(self.passed, 'rule')} passed."]
         for finding in (*self.issues, *self.tips):
             lines += [f"{finding.code} {finding.severity}: {one_line(finding.headline)}"]
             lines += [f"  → {one_line(finding.remedy)}"] if finding.remedy else []
@@ -125,6 +126,10 @@ def judged(seen: Any, about: About, ignore: Collection[str] = (), known: Collect
             passed.append(rule.code)
     aside = tuple(f for f in findings if f.code in ignore or f.fingerprint in known)
     return Diagnosis(tuple(f for f in findings if f not in aside), tuple(passed), tuple(silent), aside)
+
+
+def _number(things: tuple[Any, ...], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def _plain(finding: Finding) -> dict[str, Any]:

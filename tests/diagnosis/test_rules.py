@@ -96,7 +96,7 @@ def test_what_is_ignored_or_known_is_set_aside() -> None:
 
 def test_a_diagnosis_for_people_and_programs() -> None:
     found = judged(mixed(), "run")
-    assert found.text().splitlines()[0] == f"1 issues and 1 tips; {len(found.passed)} rules passed."
+    assert found.text().splitlines()[0] == f"1 issue and 1 tip; {len(found.passed)} rules passed."
     assert "EK102 error: <f1> (BinaryF1Score) counts train and val samples into one state." in str(found)
     assert "&#60;f1&#62;" in found.markdown()
     assert "<f1>" not in found._repr_html_()
@@ -111,7 +111,7 @@ def test_a_diagnosis_for_people_and_programs() -> None:
 
 def test_nothing_found_is_said() -> None:
     healthy = Diagnosis((), ("EK101",), ("EK106",))
-    assert healthy.text() == "Nothing was found: 1 rules passed, 1 did not apply."
+    assert healthy.text() == "nothing was found; 1 rule passed."
     assert healthy.markdown()
     assert healthy._repr_html_().startswith("<p>")
 
