@@ -10,6 +10,7 @@ from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.losses import LossCounter
 from lightning_evalkit.counts.multiclass import MulticlassCounter
 from lightning_evalkit.counts.multilabel import MultilabelCounter
+from lightning_evalkit.counts.sample_values import SampleValueCounter
 from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
 from lightning_evalkit.counts.slices import SliceCounter
 from lightning_evalkit.counts.stored_scores import StoredScores
@@ -28,6 +29,7 @@ __all__ = [
     "LossCounter",
     "MulticlassCounter",
     "MultilabelCounter",
+    "SampleValueCounter",
     "ScoreCounter",
     "ScoreCounts",
     "SliceCounter",

@@ -16,7 +16,7 @@ from lightning_evalkit.counts.decisions import checked, decided, unweighable
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.multiclass import MulticlassCounter
 from lightning_evalkit.counts.multilabel import MultilabelCounter
-from lightning_evalkit.counts.numpy_path import Array, any_of, array_of, ones_among, within
+from lightning_evalkit.counts.numpy_path import Array, any_of, array_of, ones_among, within, within_unit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,6 +54,16 @@ class Events(NamedTuple):
     ignored: Tensor
     integers: list[Event]
     reals: list[Event]
+    probable: Tensor | None = None
+    """Whether the scores were guessed to be probabilities, of shape (1,)."""
+
+
+class Places(NamedTuple):
+    """On the CPU: where in the rows something is one more, how many are ignored, and how scores were read."""
+
+    places: list[Array]
+    ignored: int
+    score_kind: str
 
 
 class BinaryEvents(BinaryCounter):
@@ -64,26 +74,29 @@ class BinaryEvents(BinaryCounter):
         tables = Cells(tables=4 * len(self.task.thresholds))
         self.layout = Layout(tables, tables if self.task.weighted else Cells())
 
-    def places(self, preds: Tensor, target: Tensor, group: Tensor, groups: int) -> tuple[list[Array], int] | None:
-        """On the CPU, where in the rows something is one more, and how many are ignored; None for a bad value."""
+    def places(self, preds: Tensor, target: Tensor, group: Tensor, groups: int) -> Places | None:
+        """Of a batch on the CPU; None for a bad value."""
         scores, truth, row = array_of(preds), array_of(target), array_of(group)
-        elements = truth.size
+        elements, score_kind = truth.size, self.task.score_kind(preds)
+        if score_kind == "auto":
+            score_kind = "probabilities" if within_unit(scores) else "logits"
         if self.ignores:
             used = ~any_of(truth, self.task.marks(target.dtype))
             scores, truth, row = scores[used], truth[used], row[used]
-        positive, above = ones_among(truth), self._above(scores, self.task.score_kind(preds), preds.dtype)
+        positive, above = ones_among(truth), self._above(scores, score_kind, preds.dtype)
         if positive is None or above is None or not within(row, groups):
             return None
         first = row * self.layout.integers.width + ~positive
-        return [first + (4 * place + 2 * mask) for place, mask in enumerate(above)], elements - truth.size
+        places = [first + (4 * place + 2 * mask) for place, mask in enumerate(above)]
+        return Places(places, elements - truth.size, score_kind)
 
     def events(self, batch: Batch) -> Events:
         """For each element one of its four cells at every threshold."""
-        above, bad, _ = decided(self.task, batch.preds)
+        above, bad, probable = decided(self.task, batch.preds, batch.weight)
         ignored, positive, negative = _classes(self.task, batch, bad)
         used = positive | negative
         cells = [Event(batch.group, _cell(mask, negative) + 4 * place, used) for place, mask in enumerate(above)]
-        return Events(used, ignored, cells, _weighed(cells, batch.weight))
+        return Events(used, ignored, cells, _weighed(cells, batch.weight), probable)
 
     def counts(self, totals: Totals) -> Counts:
         """The counts, of shape (G, T)."""

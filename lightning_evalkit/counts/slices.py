@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
+from lightning_evalkit.counts.decisions import guesses
 from lightning_evalkit.counts.grouped import EVENTS, Event, batch_of
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.errors import InputError
@@ -97,7 +98,8 @@ class SliceCounter:
         )
         self.each = EVENTS[type(counter)](counter)
         integers, reals = (cells.repeated("groups", num_groups) for cells in self.each.layout)
-        self.books = Cells(ignored=1, invalid=1, updates=1)
+        self.guesses = task.inputs == "auto"
+        self.books = Cells(guessed=2 * self.guesses, ignored=1, invalid=1, updates=1)
         self.layout = Layout(integers + self.books, reals)
         refuse_large(self.layout.size, f"{num_groups:,} groups with {self.each.layout.size:,} numbers each")
 
@@ -116,11 +118,12 @@ class SliceCounter:
         found = self.each.places(preds, target, group, self.task.num_groups)
         if found is None:
             raise InputError(self.task.complaint(preds, target, weight, group))
-        places, ignored = found
         memory = totals.integers.numpy()
-        for numbers in places:
+        for numbers in found.places:
             np.add.at(memory, numbers, 1)
-        memory[-self.books.width :] += self.books.flat(ignored=(ignored,), invalid=(0,), updates=(1,))
+        guessed = [target.numel() > 0 and found.score_kind == kind for kind in ("probabilities", "logits")]
+        books = self.books.flat(guessed=guessed, ignored=(found.ignored,), invalid=(0,), updates=(1,))
+        memory[-self.books.width :] += np.array(books, dtype=np.int64)
 
     def _add(self, totals: Totals, preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor) -> None:
         batch = batch_of(preds, target, weight, group, self.task.num_groups)
@@ -134,8 +137,9 @@ class SliceCounter:
         if totals.reals is not None:
             _scatter(totals.reals, self.each.layout.reals.width, events.reals)
         number = ignored.sum()
-        ledger = self.books.parts(ignored=number, invalid=invalid.sum(), updates=torch.ones_like(number))
-        self._books(totals).add_(torch.stack(ledger))
+        guessed = guesses(events.probable, preds, number.unsqueeze(0), weight).unbind() if self.guesses else ()
+        books = {"ignored": (number,), "invalid": (invalid.sum(),), "updates": (torch.ones_like(number),)}
+        self._books(totals).add_(torch.stack(self.books.flat(guessed=guessed, **books)))
 
     # ---- reading
 
@@ -161,9 +165,11 @@ class SliceCounter:
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping of all groups together."""
-        names = ("ignored", "invalid", "updates")
-        ignored, invalid, updates = map(sum, self.books.numbers(self._books(totals), *names))
-        return Ledger(updates, ignored, invalid, guessed_logits=0, guessed_probabilities=0)
+        names = ("guessed", "ignored", "invalid", "updates")
+        guessed, *others = self.books.numbers(self._books(totals), *names)
+        probabilities, logits = guessed or (0, 0)
+        ignored, invalid, updates = map(sum, others)
+        return Ledger(updates, ignored, invalid, logits, probabilities)
 
 
 def _scatter(totals: Tensor, columns: int, events: list[Event]) -> None:

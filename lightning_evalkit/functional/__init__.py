@@ -4,6 +4,9 @@ Most are one line: a family gives the arguments, the statistics table what is co
 ``sample_weight``. On an accelerator ``validate_args=True`` waits for the device once, to raise for bad values.
 """
 
+import sys
+from typing import Any
+
 from lightning_evalkit.functional.binary import binary_accuracy as binary_accuracy
 from lightning_evalkit.functional.binary import binary_balanced_accuracy as binary_balanced_accuracy
 from lightning_evalkit.functional.binary import binary_cohen_kappa as binary_cohen_kappa
@@ -22,23 +25,56 @@ from lightning_evalkit.functional.binary import binary_precision as binary_preci
 from lightning_evalkit.functional.binary import binary_recall as binary_recall
 from lightning_evalkit.functional.binary import binary_specificity as binary_specificity
 from lightning_evalkit.functional.binary import binary_stat_scores as binary_stat_scores
+from lightning_evalkit.functional.by_task import accuracy as accuracy
+from lightning_evalkit.functional.by_task import auroc as auroc
+from lightning_evalkit.functional.by_task import average_precision as average_precision
+from lightning_evalkit.functional.by_task import calibration_error as calibration_error
+from lightning_evalkit.functional.by_task import cohen_kappa as cohen_kappa
+from lightning_evalkit.functional.by_task import confusion_matrix as confusion_matrix
+from lightning_evalkit.functional.by_task import eer as eer
+from lightning_evalkit.functional.by_task import exact_match as exact_match
+from lightning_evalkit.functional.by_task import f1_score as f1_score
+from lightning_evalkit.functional.by_task import fbeta_score as fbeta_score
+from lightning_evalkit.functional.by_task import hamming_distance as hamming_distance
+from lightning_evalkit.functional.by_task import hinge_loss as hinge_loss
+from lightning_evalkit.functional.by_task import jaccard_index as jaccard_index
+from lightning_evalkit.functional.by_task import logauc as logauc
+from lightning_evalkit.functional.by_task import matthews_corrcoef as matthews_corrcoef
+from lightning_evalkit.functional.by_task import negative_predictive_value as negative_predictive_value
+from lightning_evalkit.functional.by_task import precision as precision
+from lightning_evalkit.functional.by_task import precision_at_fixed_recall as precision_at_fixed_recall
+from lightning_evalkit.functional.by_task import precision_recall_curve as precision_recall_curve
+from lightning_evalkit.functional.by_task import recall as recall
+from lightning_evalkit.functional.by_task import recall_at_fixed_precision as recall_at_fixed_precision
+from lightning_evalkit.functional.by_task import roc as roc
+from lightning_evalkit.functional.by_task import sensitivity_at_specificity as sensitivity_at_specificity
+from lightning_evalkit.functional.by_task import specificity as specificity
+from lightning_evalkit.functional.by_task import specificity_at_sensitivity as specificity_at_sensitivity
+from lightning_evalkit.functional.by_task import stat_scores as stat_scores
 from lightning_evalkit.functional.calibration import binary_calibration_error as binary_calibration_error
 from lightning_evalkit.functional.calibration import multiclass_calibration_error as multiclass_calibration_error
 from lightning_evalkit.functional.curves import binary_auroc as binary_auroc
 from lightning_evalkit.functional.curves import binary_average_precision as binary_average_precision
 from lightning_evalkit.functional.curves import binary_eer as binary_eer
+from lightning_evalkit.functional.curves import binary_logauc as binary_logauc
 from lightning_evalkit.functional.curves import binary_precision_recall_curve as binary_precision_recall_curve
 from lightning_evalkit.functional.curves import binary_roc as binary_roc
 from lightning_evalkit.functional.curves import multiclass_auroc as multiclass_auroc
 from lightning_evalkit.functional.curves import multiclass_average_precision as multiclass_average_precision
 from lightning_evalkit.functional.curves import multiclass_eer as multiclass_eer
+from lightning_evalkit.functional.curves import multiclass_logauc as multiclass_logauc
 from lightning_evalkit.functional.curves import multiclass_precision_recall_curve as multiclass_precision_recall_curve
 from lightning_evalkit.functional.curves import multiclass_roc as multiclass_roc
 from lightning_evalkit.functional.curves import multilabel_auroc as multilabel_auroc
 from lightning_evalkit.functional.curves import multilabel_average_precision as multilabel_average_precision
 from lightning_evalkit.functional.curves import multilabel_eer as multilabel_eer
+from lightning_evalkit.functional.curves import multilabel_logauc as multilabel_logauc
 from lightning_evalkit.functional.curves import multilabel_precision_recall_curve as multilabel_precision_recall_curve
 from lightning_evalkit.functional.curves import multilabel_roc as multilabel_roc
+from lightning_evalkit.functional.fairness import binary_fairness as binary_fairness
+from lightning_evalkit.functional.fairness import binary_groups_stat_rates as binary_groups_stat_rates
+from lightning_evalkit.functional.fairness import demographic_parity as demographic_parity
+from lightning_evalkit.functional.fairness import equal_opportunity as equal_opportunity
 from lightning_evalkit.functional.multiclass import multiclass_accuracy as multiclass_accuracy
 from lightning_evalkit.functional.multiclass import multiclass_cohen_kappa as multiclass_cohen_kappa
 from lightning_evalkit.functional.multiclass import multiclass_confusion_matrix as multiclass_confusion_matrix
@@ -98,6 +134,20 @@ from lightning_evalkit.functional.points import (
 from lightning_evalkit.functional.points import (
     multilabel_specificity_at_sensitivity as multilabel_specificity_at_sensitivity,
 )
+from lightning_evalkit.functional.sample_means import binary_hinge_loss as binary_hinge_loss
+from lightning_evalkit.functional.sample_means import multiclass_hinge_loss as multiclass_hinge_loss
+from lightning_evalkit.functional.sample_means import multilabel_coverage_error as multilabel_coverage_error
+from lightning_evalkit.functional.sample_means import (
+    multilabel_ranking_average_precision as multilabel_ranking_average_precision,
+)
+from lightning_evalkit.functional.sample_means import multilabel_ranking_loss as multilabel_ranking_loss
 
 # The names imported above, without the modules they come from.
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")]
+
+
+def __getattr__(name: str) -> Any:
+    """Return this module under the name that it has in torchmetrics."""
+    if name == "classification":
+        return sys.modules[__name__]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lightning_evalkit.functional.arguments import arguments_of
 from lightning_evalkit.functional.scores import (
@@ -10,14 +10,25 @@ from lightning_evalkit.functional.scores import (
     binary_scores,
     multiclass_areas,
     multiclass_curves,
+    multiclass_scores,
     multilabel_areas,
     multilabel_scores,
 )
-from lightning_evalkit.statistics.curve_families import AUROC, AVERAGE_PRECISION, EER, PRECISION_RECALL, ROC
+from lightning_evalkit.statistics.curve_families import (
+    AUROC,
+    AVERAGE_PRECISION,
+    EER,
+    LOG_AUC,
+    LOG_AVERAGES,
+    PRECISION_RECALL,
+    ROC,
+    checked_curve_average,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from lightning_evalkit.functional.counting import Ignored
     from lightning_evalkit.functional.scores import Tables
     from lightning_evalkit.inputs import Inputs
     from lightning_evalkit.inputs.binning import Thresholds
@@ -92,6 +103,62 @@ def binary_auroc(
     """
     area, read = AUROC.up_to(max_fpr), (thresholds, ignore_index, validate_args)
     return area.of_one(binary_scores(preds, target, *read, inputs=inputs, sample_weight=sample_weight))
+
+
+def binary_logauc(
+    preds: Tensor,
+    target: Tensor,
+    fpr_range: tuple[float, float] = (0.001, 0.1),
+    thresholds: Thresholds = None,
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    """Compute the area under the ROC curve over the logarithm of the false-positive rate, within a range of that."""
+    area, read = LOG_AUC.over(fpr_range), (thresholds, ignore_index, validate_args)
+    return area.of_one(binary_scores(preds, target, *read, inputs=inputs, sample_weight=sample_weight))
+
+
+def multiclass_logauc(
+    preds: Tensor,
+    target: Tensor,
+    num_classes: int,
+    fpr_range: tuple[float, float] = (0.001, 0.1),
+    average: Literal["macro", "none"] | None = "macro",
+    thresholds: Thresholds = None,
+    ignore_index: Ignored = None,
+    validate_args: bool = True,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    """Compute the areas over the logarithm of the false-positive rate of each class, or their average."""
+    area, how = LOG_AUC.over(fpr_range), checked_curve_average(average, LOG_AVERAGES)
+    read = (thresholds, ignore_index, validate_args)
+    tables = multiclass_scores(preds, target, num_classes, *read, inputs=inputs, sample_weight=sample_weight)
+    return area.of_all(tables, how)
+
+
+def multilabel_logauc(
+    preds: Tensor,
+    target: Tensor,
+    num_labels: int,
+    fpr_range: tuple[float, float] = (0.001, 0.1),
+    average: Literal["macro", "none"] | None = "macro",
+    thresholds: Thresholds = None,
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    *,
+    inputs: Inputs = "auto",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    """Compute the areas over the logarithm of the false-positive rate of each label, or their average."""
+    area, how = LOG_AUC.over(fpr_range), checked_curve_average(average, LOG_AVERAGES)
+    read = (thresholds, ignore_index, validate_args)
+    tables = multilabel_scores(preds, target, num_labels, *read, inputs=inputs, sample_weight=sample_weight)
+    return area.of_all(tables, how)
 
 
 @arguments_of(multiclass_areas)

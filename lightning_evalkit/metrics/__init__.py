@@ -1,4 +1,14 @@
-"""Single metrics: state and statistic in one ``torchmetrics.Metric``."""
+"""Single metrics: state and statistic in one ``torchmetrics.Metric``.
+
+``from lightning_evalkit import metrics as torchmetrics`` is all that classification code has to change: what has other
+purposes (``MetricCollection``, wrappers, means) is passed on from torchmetrics, ``functional`` is this package's.
+"""
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import torchmetrics
 
 from lightning_evalkit.metrics.binary import BinaryAccuracy as BinaryAccuracy
 from lightning_evalkit.metrics.binary import BinaryBalancedAccuracy as BinaryBalancedAccuracy
@@ -23,16 +33,19 @@ from lightning_evalkit.metrics.calibration import MulticlassCalibrationError as 
 from lightning_evalkit.metrics.curves import BinaryAUROC as BinaryAUROC
 from lightning_evalkit.metrics.curves import BinaryAveragePrecision as BinaryAveragePrecision
 from lightning_evalkit.metrics.curves import BinaryEER as BinaryEER
+from lightning_evalkit.metrics.curves import BinaryLogAUC as BinaryLogAUC
 from lightning_evalkit.metrics.curves import BinaryPrecisionRecallCurve as BinaryPrecisionRecallCurve
 from lightning_evalkit.metrics.curves import BinaryROC as BinaryROC
 from lightning_evalkit.metrics.curves import MulticlassAUROC as MulticlassAUROC
 from lightning_evalkit.metrics.curves import MulticlassAveragePrecision as MulticlassAveragePrecision
 from lightning_evalkit.metrics.curves import MulticlassEER as MulticlassEER
+from lightning_evalkit.metrics.curves import MulticlassLogAUC as MulticlassLogAUC
 from lightning_evalkit.metrics.curves import MulticlassPrecisionRecallCurve as MulticlassPrecisionRecallCurve
 from lightning_evalkit.metrics.curves import MulticlassROC as MulticlassROC
 from lightning_evalkit.metrics.curves import MultilabelAUROC as MultilabelAUROC
 from lightning_evalkit.metrics.curves import MultilabelAveragePrecision as MultilabelAveragePrecision
 from lightning_evalkit.metrics.curves import MultilabelEER as MultilabelEER
+from lightning_evalkit.metrics.curves import MultilabelLogAUC as MultilabelLogAUC
 from lightning_evalkit.metrics.curves import MultilabelPrecisionRecallCurve as MultilabelPrecisionRecallCurve
 from lightning_evalkit.metrics.curves import MultilabelROC as MultilabelROC
 from lightning_evalkit.metrics.facades import AUROC as AUROC
@@ -47,7 +60,9 @@ from lightning_evalkit.metrics.facades import ExactMatch as ExactMatch
 from lightning_evalkit.metrics.facades import F1Score as F1Score
 from lightning_evalkit.metrics.facades import FBetaScore as FBetaScore
 from lightning_evalkit.metrics.facades import HammingDistance as HammingDistance
+from lightning_evalkit.metrics.facades import HingeLoss as HingeLoss
 from lightning_evalkit.metrics.facades import JaccardIndex as JaccardIndex
+from lightning_evalkit.metrics.facades import LogAUC as LogAUC
 from lightning_evalkit.metrics.facades import MatthewsCorrCoef as MatthewsCorrCoef
 from lightning_evalkit.metrics.facades import NegativePredictiveValue as NegativePredictiveValue
 from lightning_evalkit.metrics.facades import Precision as Precision
@@ -59,6 +74,8 @@ from lightning_evalkit.metrics.facades import SensitivityAtSpecificity as Sensit
 from lightning_evalkit.metrics.facades import Specificity as Specificity
 from lightning_evalkit.metrics.facades import SpecificityAtSensitivity as SpecificityAtSensitivity
 from lightning_evalkit.metrics.facades import StatScores as StatScores
+from lightning_evalkit.metrics.fairness import BinaryFairness as BinaryFairness
+from lightning_evalkit.metrics.fairness import BinaryGroupStatRates as BinaryGroupStatRates
 from lightning_evalkit.metrics.loss import MeanLoss as MeanLoss
 from lightning_evalkit.metrics.loss import WorstLossShare as WorstLossShare
 from lightning_evalkit.metrics.loss_profile import LossProfile as LossProfile
@@ -101,6 +118,28 @@ from lightning_evalkit.metrics.points import MultilabelPrecisionAtFixedRecall as
 from lightning_evalkit.metrics.points import MultilabelRecallAtFixedPrecision as MultilabelRecallAtFixedPrecision
 from lightning_evalkit.metrics.points import MultilabelSensitivityAtSpecificity as MultilabelSensitivityAtSpecificity
 from lightning_evalkit.metrics.points import MultilabelSpecificityAtSensitivity as MultilabelSpecificityAtSensitivity
+from lightning_evalkit.metrics.sample_means import BinaryHingeLoss as BinaryHingeLoss
+from lightning_evalkit.metrics.sample_means import MulticlassHingeLoss as MulticlassHingeLoss
+from lightning_evalkit.metrics.sample_means import MultilabelCoverageError as MultilabelCoverageError
+from lightning_evalkit.metrics.sample_means import (
+    MultilabelRankingAveragePrecision as MultilabelRankingAveragePrecision,
+)
+from lightning_evalkit.metrics.sample_means import MultilabelRankingLoss as MultilabelRankingLoss
 
 # The names imported above, without the modules they come from.
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")]
+
+if TYPE_CHECKING:
+    from torchmetrics import Metric as Metric
+    from torchmetrics import MetricCollection as MetricCollection
+else:  # a type checker would take any name for one of these
+
+    def __getattr__(name: str) -> Any:
+        """Return what torchmetrics has besides classification."""
+        if name == "classification":
+            return sys.modules[__name__]
+        if name == "functional":  # by name only: no metric uses a function
+            return import_module("lightning_evalkit.functional")
+        if name in torchmetrics.__all__ or name in ("aggregation", "collections", "utilities", "wrappers"):
+            return getattr(torchmetrics, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

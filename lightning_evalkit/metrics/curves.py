@@ -16,6 +16,8 @@ from lightning_evalkit.statistics.curve_families import (
     CURVE_AVERAGES,
     EER,
     LABEL_AVERAGES,
+    LOG_AUC,
+    LOG_AVERAGES,
     PRECISION_RECALL,
     ROC,
     checked_curve_average,
@@ -88,6 +90,22 @@ class BinaryAUROC(AreaMetric, BinaryScores, family=AUROC):
         self.max_fpr = self.family.max_fpr
 
 
+class BinaryLogAUC(NumberMetric, BinaryScores, family=LOG_AUC):
+    """The area under the ROC curve over the logarithm of the false-positive rate, within a range of that."""
+
+    def __init__(
+        self,
+        fpr_range: tuple[float, float] = (0.001, 0.1),
+        thresholds: Thresholds = "fine",
+        ignore_index: int | None = None,
+        validate_args: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(thresholds, ignore_index, validate_args, **kwargs)
+        self.family = LOG_AUC.over(fpr_range)
+        self.fpr_range = self.family.fpr_range
+
+
 class BinaryAveragePrecision(AreaMetric, BinaryScores, family=AVERAGE_PRECISION):
     """The average precision."""
 
@@ -150,3 +168,39 @@ class MulticlassEER(NumberMetric, MulticlassCurve, family=EER):
 
 class MultilabelEER(NumberMetric, MultilabelScores, family=EER):
     """The equal error rates of each label."""
+
+
+class MulticlassLogAUC(NumberMetric, MulticlassScores, family=LOG_AUC):
+    """The areas under the ROC curves of each class over the logarithm of the false-positive rate, or their average."""
+
+    def __init__(
+        self,
+        num_classes: int,
+        fpr_range: tuple[float, float] = (0.001, 0.1),
+        average: str | None = None,
+        thresholds: Thresholds = "fine",
+        ignore_index: Ignored = None,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_classes, thresholds, ignore_index, validate_args, **kwargs)
+        self.family, self.average = LOG_AUC.over(fpr_range), checked_curve_average(average, LOG_AVERAGES)
+        self.fpr_range = self.family.fpr_range
+
+
+class MultilabelLogAUC(NumberMetric, MultilabelScores, family=LOG_AUC):
+    """The areas under the ROC curves of each label over the logarithm of the false-positive rate, or their average."""
+
+    def __init__(
+        self,
+        num_labels: int,
+        fpr_range: tuple[float, float] = (0.001, 0.1),
+        average: str | None = None,
+        thresholds: Thresholds = "fine",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_labels, thresholds, ignore_index, validate_args, **kwargs)
+        self.family, self.average = LOG_AUC.over(fpr_range), checked_curve_average(average, LOG_AVERAGES)
+        self.fpr_range = self.family.fpr_range

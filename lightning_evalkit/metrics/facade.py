@@ -9,55 +9,26 @@ type checker knows the metric by the task, and ``inspect`` and configuration fil
 
 from __future__ import annotations
 
-from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypedDict, TypeVar, get_args, overload
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args, overload
 
 from torchmetrics import Metric
 
-from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.statistics.arguments import TASKS, Arguments, checked_task, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from typing_extensions import Unpack
-
-    from lightning_evalkit.inputs import Inputs, MultidimAverage
-    from lightning_evalkit.inputs.binning import Thresholds
-    from lightning_evalkit.statistics import KappaWeights, Normalize
-    from lightning_evalkit.statistics.curve_families import Norm
 
 OfBinary = TypeVar("OfBinary", bound=Metric)
 OfMulticlass = TypeVar("OfMulticlass", bound=Metric)
 OfMultilabel = TypeVar("OfMultilabel", bound=Metric)
-TASKS = ("binary", "multiclass", "multilabel")
-NUMBERS = {"multiclass": "num_classes", "multilabel": "num_labels"}
-"""The argument that a task cannot do without."""
 
 
-class Options(TypedDict, total=False):
+class Options(Arguments, total=False):
     """The types of all arguments of all facades, and of what every metric takes besides."""
 
-    threshold: float | Sequence[float]
-    thresholds: Thresholds
-    num_classes: int | None
-    num_labels: int | None
-    average: Literal["micro", "macro", "weighted", "none"] | None
-    multidim_average: MultidimAverage
-    top_k: int
-    beta: float
-    normalize: Normalize | None
-    weights: KappaWeights | None
-    max_fpr: float | None
-    min_precision: float
-    min_recall: float
-    min_specificity: float
-    min_sensitivity: float
-    n_bins: int
-    norm: Norm
-    ignore_index: int | tuple[int, ...] | None
-    validate_args: bool
-    zero_division: float | None
-    inputs: Inputs
     weighted: bool
     compute_on_cpu: bool
     compute_with_cache: bool
@@ -66,26 +37,6 @@ class Options(TypedDict, total=False):
     distributed_available_fn: Callable[..., Any] | None
     process_group: Any
     sync_on_compute: bool
-
-
-DEFAULTS: dict[str, Any] = {
-    "threshold": 0.5,
-    "thresholds": "fine",
-    "num_classes": None,
-    "num_labels": None,
-    "multidim_average": "global",
-    "top_k": 1,
-    "beta": 1.0,
-    "normalize": None,
-    "weights": None,
-    "max_fpr": None,
-    "n_bins": 15,
-    "norm": "l1",
-    "ignore_index": None,
-    "validate_args": True,
-    "zero_division": 0.0,
-}
-"""The defaults of facades; an argument without one is required, and averages differ."""
 
 
 class Facade(Metric, Generic[OfBinary, OfMulticlass, OfMultilabel]):
@@ -129,38 +80,23 @@ class Facade(Metric, Generic[OfBinary, OfMulticlass, OfMultilabel]):
 
 
 def _constructor(arguments: tuple[str, ...], average: str | None) -> Callable[..., Metric]:
-    shown = _shown(arguments, average)
+    first = {"cls": "Any", "task": f"Literal{list(TASKS)}"}
+    more = Parameter("kwargs", Parameter.VAR_KEYWORD, annotation="Any")
+    taken = shown(first, arguments, [more], average=average, thresholds="fine")
 
     def __new__(cls: type[Facade[Any, Any, Any]], task: Any = None, *args: Any, **kwargs: Any) -> Metric:  # noqa: N807
-        if not isinstance(task, str) or task not in cls.tasks:
-            raise DeclarationError(f"expected task to be one of {', '.join(map(repr, cls.tasks))}, got {task!r}.")
         try:
-            bound = shown.bind(cls, task, *args, **kwargs)
+            bound = taken.bind(cls, task, *args, **kwargs)
         except TypeError as wrong:
+            checked_task(task, cls.tasks, kwargs)
             raise TypeError(f"{cls.__name__}() {wrong}; expected task, {', '.join(arguments)}.") from None
         bound.apply_defaults()
-        return _made(cls.tasks[task], task, bound.arguments)
+        given = bound.arguments
+        checked_task(task, cls.tasks, given)
+        kind = cls.tasks[task]  # as in torchmetrics, arguments that it does not have are ignored
+        known = {name: given[name] for name in signature(kind).parameters if name in given and name != "kwargs"}
+        return kind(**known, **given["kwargs"])
 
-    __new__.__signature__ = shown  # type: ignore[attr-defined]
-    __new__.__annotations__ = {each.name: each.annotation for each in shown.parameters.values()}
+    __new__.__signature__ = taken  # type: ignore[attr-defined]
+    __new__.__annotations__ = {each.name: each.annotation for each in taken.parameters.values()}
     return __new__
-
-
-def _shown(arguments: tuple[str, ...], average: str | None) -> Signature:
-    """Compose a constructor's signature from names, with the types of ``Options`` and the defaults of the table."""
-    kind, defaults = Parameter.POSITIONAL_OR_KEYWORD, DEFAULTS | {"average": average}
-    types = {name: reference.__forward_arg__ for name, reference in Options.__annotations__.items()}
-    first = [Parameter("cls", kind, annotation="Any"), Parameter("task", kind, annotation=f"Literal{list(TASKS)}")]
-    named = [
-        Parameter(name, kind, default=defaults.get(name, Parameter.empty), annotation=types[name]) for name in arguments
-    ]
-    return Signature([*first, *named, Parameter("kwargs", Parameter.VAR_KEYWORD, annotation="Any")])
-
-
-def _made(kind: type[Metric], task: str, arguments: dict[str, Any]) -> Metric:
-    """Make a metric from those arguments of its facade that it has; as in torchmetrics, the others are ignored."""
-    number = NUMBERS.get(task)
-    if number is not None and not isinstance(arguments.get(number), int):
-        raise DeclarationError(f"expected {number} for task={task!r}, got {arguments.get(number)!r}.")
-    known = {name: arguments[name] for name in signature(kind).parameters if name in arguments and name != "kwargs"}
-    return kind(**known, **arguments["kwargs"])

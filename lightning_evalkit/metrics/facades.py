@@ -8,14 +8,9 @@ True
 
 from typing import NoReturn
 
-from lightning_evalkit.metrics import binary, calibration, curves, multiclass, multilabel, points
+from lightning_evalkit.metrics import binary, calibration, curves, multiclass, multilabel, points, sample_means
 from lightning_evalkit.metrics.facade import Facade
-
-NUMBERS = ("num_classes", "num_labels")
-LAST = ("ignore_index", "validate_args")
-COUNTED = ("threshold", *NUMBERS)
-AVERAGED = (*COUNTED, "average", "multidim_average", "top_k", *LAST)
-SCORED = ("thresholds", *NUMBERS)
+from lightning_evalkit.statistics.arguments import AVERAGED, COUNTED, HINGED, LAST, NUMBERS, SCORED
 
 # ---- counts
 
@@ -207,3 +202,14 @@ class CalibrationError(
     arguments=("n_bins", "norm", "num_classes", *LAST),
 ):
     """The gaps between confidence and hits over bins."""
+
+
+class LogAUC(
+    Facade[curves.BinaryLogAUC, curves.MulticlassLogAUC, curves.MultilabelLogAUC],
+    arguments=("thresholds", "fpr_range", *NUMBERS, *LAST),
+):
+    """The area under the ROC curve over the logarithm of the false-positive rate."""
+
+
+class HingeLoss(Facade[sample_means.BinaryHingeLoss, sample_means.MulticlassHingeLoss, NoReturn], arguments=HINGED):
+    """The mean of max(0, 1 - margin)."""

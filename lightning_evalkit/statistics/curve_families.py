@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from lightning_evalkit.errors import DeclarationError
-from lightning_evalkit.inputs.numbers import checked_share
+from lightning_evalkit.inputs.numbers import as_number, checked_share, listed
 from lightning_evalkit.statistics import curve_results as results
 from lightning_evalkit.statistics import curves
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Norm = Literal["l1", "l2", "max"]
 CURVE_AVERAGES = ("micro", "macro")
+LOG_AVERAGES = ("macro", "none")
 CLASS_AVERAGES = ("macro", "weighted", "none")
 LABEL_AVERAGES = ("micro", *CLASS_AVERAGES)
 
@@ -126,6 +127,25 @@ class AreaUnderRoc(AreaFamily):
         return curves.auroc(table, self.max_fpr)
 
 
+@dataclass(frozen=True)
+class AreaUnderLogRoc(NumberFamily):
+    """The area under the ROC curve over the logarithm of the false-positive rate, within a range of that."""
+
+    fpr_range: tuple[float, float] = (0.001, 0.1)
+    higher_is_better = True
+
+    def over(self, fpr_range: tuple[float, float]) -> AreaUnderLogRoc:
+        """Return the family of the area over this range of false-positive rates."""
+        ends = tuple(map(as_number, listed("fpr_range", fpr_range)))
+        if len(ends) != 2 or None in ends or not 0 < ends[0] < ends[1] <= 1:  # type: ignore[operator]
+            raise DeclarationError(f"expected fpr_range to be two numbers that rise within (0, 1], got {fpr_range!r}.")
+        return AreaUnderLogRoc(fpr_range)
+
+    def values(self, tables: Tables) -> Tensor:
+        """Compute the areas."""
+        return results.log_areas(tables, self.fpr_range)
+
+
 class AreaUnderPrecisionRecall(AreaFamily):
     """The area under the precision-recall curve, in steps."""
 
@@ -153,6 +173,7 @@ class EqualErrorRate(NumberFamily):
 
 
 AUROC = AreaUnderRoc()
+LOG_AUC = AreaUnderLogRoc()
 AVERAGE_PRECISION = AreaUnderPrecisionRecall()
 EER = EqualErrorRate()
 

@@ -103,11 +103,14 @@ def _macro(found: Sequence[Three]) -> Three:
     return x, y, thresholds.sort(descending=falling).values
 
 
-def _interpolated(x: Tensor, known_x: Tensor, known_y: Tensor) -> Tensor:
-    """On the line through the neighbouring points; vertical steps count as flat, as in torchmetrics."""
+def _interpolated(x: Tensor, known_x: Tensor, known_y: Tensor, right: bool = True) -> Tensor:
+    """On the line through the neighbouring points; vertical steps count as flat, as in torchmetrics.
+
+    Where there is a step, the value is that at its ``right`` end, or at its left one.
+    """
     run, rise = known_x.diff(), known_y.diff()
     slope = torch.where(run != 0, rise / run, 0.0)
-    place = (torch.searchsorted(known_x.sort().values, x, right=True) - 1).clamp(0, len(slope) - 1)
+    place = (torch.searchsorted(known_x.sort().values, x, right=right) - 1).clamp(0, len(slope) - 1)
     return slope[place] * (x - known_x[place]) + known_y[place]
 
 
@@ -133,6 +136,26 @@ def _partial(fpr: Tensor, tpr: Tensor, most: float) -> Tensor:
     return curves.rescaled(area, most)
 
 
+def log_areas(tables: Tables, fpr_range: tuple[float, float]) -> Tensor:
+    """The area under the ROC curve of every question over log10(fpr) within a range, divided by the range's width."""
+    pairs = [pair for table in tables for pair in zip(*_rates(table), strict=True)]
+    return torch.stack([_log_area(fpr, tpr, fpr.new_tensor(fpr_range)) for fpr, tpr in pairs])
+
+
+def _log_area(fpr: Tensor, tpr: Tensor, ends: Tensor) -> Tensor:
+    """Straight between the points of the curve, and between those that the ends of the range cut out of it."""
+    inside = (fpr > ends[0]) & (fpr < ends[1])
+    low, high = (_interpolated(ends[k : k + 1], fpr, tpr, right=k == 0) for k in (0, 1))
+    x = torch.cat((ends[:1], fpr[inside], ends[1:])).log10()
+    y = torch.cat((low, tpr[inside], high))
+    return torch.trapezoid(y, x) / (x[-1] - x[0])
+
+
+def _rates(table: ScoreCounts) -> tuple[Tensor, Tensor]:
+    """False-positive and true-positive rates, at given thresholds or at all scores that occur."""
+    return curves.rates(curves.at_given(table) if table.given else curves.reached(table))
+
+
 def average_precisions(tables: Tables) -> Tensor:
     """The average precision of every question; NaN without positives."""
     return torch.cat([_average_precision(table) for table in tables])
@@ -149,8 +172,7 @@ def _average_precision(table: ScoreCounts) -> Tensor:
 
 def equal_error_rates(tables: Tables) -> Tensor:
     """The equal error rate of every question."""
-    rates = [curves.rates(curves.at_given(table) if table.given else curves.reached(table)) for table in tables]
-    return torch.cat([curves.nearest_rate(fpr, tpr) for fpr, tpr in rates])
+    return torch.cat([curves.nearest_rate(*_rates(table)) for table in tables])
 
 
 def averaged_equal_error_rate(tables: Tables, average: str) -> Tensor:
