@@ -1,17 +1,17 @@
-"""Callbacks of the Lightning trainer: one public file each, and ``parts`` that they share.
+"""Callbacks of the Lightning trainer: one public file each; ``parts`` holds what they share.
 
-How to write one:
+How to write one (CONTRIBUTING has an example):
 
-1. Derive from ``trainer.Callback``; from ``RestoringCallback`` if you change anything, and put it back in ``leave``,
-   which also runs after an exception. Ask ``trainer`` for Lightning's insides: it knows both names of the package.
-2. Every rank reads. Computing an evaluation joins the ranks, so all of them have to ask the same, in the same order,
-   also a rank without data; only the first draws and writes (``trainer.is_global_zero``).
+1. Derive from ``trainer.Callback``. If you change anything, derive from ``RestoringCallback`` and put it back in
+   ``leave``, which also runs after an exception. Ask ``trainer`` for Lightning's insides: it knows both package names.
+2. Every rank reads. Computing an evaluation is a collective, so all ranks must ask for the same things in the same
+   order, a rank without data too. Only rank 0 draws and writes (``trainer.is_global_zero``).
 3. Order of hooks: a callback's hook runs before the module's hook of the same name, and Lightning logs the scalars of
    an epoch after both. The step of these scalars is ``steps_done(trainer)``, less one in training.
-4. The sanity check runs the validation hooks: count in it, to find faults early, but log and draw nothing.
+4. The sanity check runs the validation hooks. Count in it, to find faults early, but log and draw nothing.
 5. Names: log through ``parts.epoch_log``, which refuses names that something else has logged in this epoch.
-6. What is only shown never ends a run: draw inside ``SoftFailures.going_on``.
-7. State in a checkpoint is plain numbers, text and tensors (``weights_only=True``); several instances need their own
+6. Drawing must never end a run: draw inside ``SoftFailures.going_on``.
+7. State in a checkpoint is plain numbers, text and tensors (``weights_only=True``). Several instances need different
    ``state_key``. Refuse the state of another declaration with a sentence.
 """
 

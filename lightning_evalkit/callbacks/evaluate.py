@@ -1,4 +1,4 @@
-"""Metrics without metric code in the module: what its steps return is counted, logged and drawn."""
+"""Metrics without metric code in the module: counts, logs and draws what its steps return."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     from lightning_evalkit.trainer import LightningModule, Trainer
 
 KEYS = (None, "target", "sample_weight")
-"""Of predictions, target and weights, where none are given."""
+"""The default keys of predictions, target and weights."""
 Stage = Literal["train", "val", "test"]
 
 
 class Evaluate(Callback):
-    """Counts what the steps of any LightningModule return, and logs it once per epoch: no metric code in the module.
+    """Counts what the steps of any LightningModule return, and logs the numbers once per epoch.
 
-    A step returns a dict with its predictions under "logits", "probabilities" or "preds", as ``inputs`` of the
-    evaluation declares them, with "target", and for weighted evaluations with "sample_weight"; other keys are given by
-    ``preds_key``, ``target_key`` and ``weight_key`` (weights that come beside an unweighted evaluation are refused,
-    unless ``weight_key=None`` leaves them out). Or ``take`` is a function of what the step returned and its batch
-    that gives (preds, target) or (preds, target, sample_weight), or None for a batch that is not counted.
+    A step returns a dict with its predictions under "logits", "probabilities" or "preds" (as the evaluation's
+    ``inputs`` declares), its "target", and for weighted evaluations "sample_weight". ``preds_key``, ``target_key`` and
+    ``weight_key`` name other keys. Weights that reach an unweighted evaluation are refused, unless ``weight_key=None``
+    says to ignore them. Alternatively, ``take`` is a function of the step's output and its batch that returns (preds,
+    target), (preds, target, sample_weight), or None to skip the batch.
 
-    Each of the ``stages``, and each dataloader in it, has an evaluation of its own: ``evaluate.evaluation("val")`` is
-    what its last epoch counted, without the sanity check. Numbers are logged as "val/accuracy", so that checkpoints,
-    early stopping and schedulers can monitor them, with a prefix of the evaluation as "val/<prefix>accuracy"; several
-    ``Evaluate`` need different prefixes or stages. ``prog_bar`` names what the progress bar shows. ``figures`` are
-    drawn ``every_n_epochs``, in loggers that have ``log_image`` and in TensorBoard as a ``TensorBoardReport`` draws
-    them, which does that itself if there is one.
+    Each of the ``stages``, and each dataloader in it, has an evaluation of its own: ``evaluate.evaluation("val")``
+    holds what the last epoch counted, without the sanity check. Numbers are logged as "val/accuracy", or as
+    "val/<prefix>accuracy" if the evaluation has a prefix, so that checkpoints, early stopping and schedulers can
+    monitor them. Several ``Evaluate`` need different prefixes or stages. ``prog_bar`` names what the progress bar
+    shows. ``figures`` are drawn ``every_n_epochs`` in loggers that have ``log_image`` and in TensorBoard; a
+    ``TensorBoardReport`` in the same trainer draws the latter instead.
 
     >>> from lightning_evalkit.evaluation import BinaryEvaluation
     >>> evaluate = Evaluate(BinaryEvaluation(inputs="logits", curves=True), prog_bar=["f1"])
@@ -76,7 +76,7 @@ class Evaluate(Callback):
         self._resuming, self._interrupted = True, False
 
     def evaluation(self, stage: Stage = "val", dataloader_idx: int = 0) -> Evaluation:
-        """The evaluation of a stage: what its last epoch counted."""
+        """Return the evaluation of a stage, which holds what its last epoch counted."""
         return self.stages.at(stage, dataloader_idx)
 
     # ---- epochs: the hooks of a callback run before the module's own, and before those that monitor
@@ -89,7 +89,7 @@ class Evaluate(Callback):
             self.stages.reset("train")  # as a run that goes on within an epoch does not start that
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Go on from a checkpoint within an epoch, which then does not start."""
+        """Resume mid-epoch from a checkpoint; Lightning does not start such an epoch."""
         self.stages.move("train", pl_module.device)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -105,7 +105,7 @@ class Evaluate(Callback):
         self.stages.begin("test", _loaders(trainer), pl_module.device)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        """Forget the last epoch: after a checkpoint of its last batch, Lightning does not start the next."""
+        """Forget the last epoch here too: after a checkpoint of its last batch, Lightning starts no new epoch."""
         before = trainer.fit_loop.epoch_loop.batch_idx
         if before == 0:
             self.stages.reset("train")
@@ -116,7 +116,7 @@ class Evaluate(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Count a batch, unless the step returned None to have it skipped, of which Lightning makes an empty dict."""
+        """Count a batch, unless the step returned None to skip it (Lightning passes an empty dict)."""
         if outputs or not pl_module.automatic_optimization:
             self._count(pl_module, "train", outputs, batch, 0)
 
@@ -129,7 +129,7 @@ class Evaluate(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Count a batch; in the sanity check too, to see early whether it can be counted."""
+        """Count a batch; in the sanity check too, to find faults early."""
         self._count(pl_module, "val", outputs, batch, dataloader_idx)
 
     def on_test_batch_end(
@@ -157,11 +157,11 @@ class Evaluate(Callback):
         self._end(trainer, pl_module, "test")
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Draw what the last epochs have not drawn."""
+        """Draw what the last epochs left undrawn."""
         self._drawing.finish(self._boards(trainer))
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Draw what there is, and say what Lightning could not know."""
+        """Draw what there is, and add to the error what Lightning cannot know."""
         self._interrupted = True
         self._drawing.finish(self._boards(trainer))
         names = [name for each in self.stages.values() for name in reported(each).values()]
@@ -179,7 +179,7 @@ class Evaluate(Callback):
             evaluation.update(*(tensor.to(evaluation.tally.device) for tensor in found))
 
     def _end(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
-        """Every rank asks the same, also one that had no data: joining them is a collective."""
+        """Compute on every rank, also on one without data: it is a collective."""
         names = {tag: name for each in self.stages.of(stage) for name, tag in reported(each).items()}
         epoch_log.refuse_taken(trainer, names)
         if trainer.sanity_checking:
@@ -192,7 +192,7 @@ class Evaluate(Callback):
             self._drawing.show(trainer, boards, stage, each)
 
     def _boards(self, trainer: Trainer) -> list[Board]:
-        """Every logger that shows images, but no TensorBoard that has its own report."""
+        """Every logger that shows images, except a TensorBoard that has its own report."""
         reports = any(isinstance(each, TensorBoardReport) for each in callbacks_of(trainer))
         own: list[Board] = [] if reports else [*tensorboards(trainer)]
         return [*own, *other_boards(trainer)] if self._figures else []
@@ -201,15 +201,15 @@ class Evaluate(Callback):
 
     @property
     def state_key(self) -> str:
-        """Of several, each has its own state."""
+        """Tell several instances apart in a checkpoint."""
         return self._generate_state_key(**self._key)
 
     def state_dict(self) -> dict[str, Any]:
-        """What was counted, over all ranks; where one has failed, the others cannot be asked."""
+        """Return the counts, summed over ranks; empty if a rank has failed, because the others cannot ask it."""
         return {} if self._interrupted and rank_and_world_size()[1] > 1 else self.stages.saved()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with a training; a validation or test of a checkpoint counts anew, under any declaration."""
+        """Resume a training; validating or testing a checkpoint starts from nothing, under any declaration."""
         if not self._resuming:
             return
         try:
@@ -243,5 +243,5 @@ def _check(evaluation: Evaluation, stages: Sequence[str], prog_bar: Sequence[str
 
 
 def _loaders(trainer: Trainer) -> int:
-    """How many a step can tell apart: those that are combined give one batch together."""
+    """How many dataloaders a step can tell apart; combined loaders yield one joint batch."""
     return len(evaluation_loaders(trainer)) if reads_in_turn(trainer) else 1

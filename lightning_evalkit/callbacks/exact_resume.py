@@ -1,4 +1,4 @@
-"""Resuming within an epoch as if the run had never stopped: the parts that Lightning's loops leave out."""
+"""Resumes mid-epoch as if the run had never stopped: what Lightning's loops leave out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ExactResume(Callback):
         self._validated, self._positions = False, 0
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Begin a run, in which processes wait for each other."""
+        """Begin a run in which processes wait for each other."""
         self._validated, self._positions = False, 0
         save_alone(trainer, False)
 
@@ -81,11 +81,11 @@ class ExactResume(Callback):
             )
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        """The last validation belongs to the past."""
+        """Forget the last validation."""
         self._validated = False
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """The next epoch is a new one; Lightning forgets that after an epoch of which only the end was left."""
+        """Start a new epoch; Lightning forgets to if it resumed at the end of one."""
         forget_restart(trainer)
 
     # ---- validation

@@ -1,4 +1,4 @@
-"""What a training shows in TensorBoard besides its scalars, read from the counts that its evaluations hold anyway."""
+"""Adds figures, charts, texts and hyperparameters to TensorBoard, read from the counts of a training's evaluations."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TensorBoardReport(Callback):
     # ---- the trainer's hooks: those of a callback run before the module's own
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Write the hyperparameters, and keep Lightning from writing a metric beside them that nobody measured."""
+        """Write the hyperparameters, and keep Lightning from adding a metric that nobody measured."""
         if stage == TrainerFn.FITTING:
             self._forget()
         boards = tensorboards(trainer)
@@ -108,11 +108,11 @@ class TensorBoardReport(Callback):
         self._arrange(trainer)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Show what the last epochs have not shown."""
+        """Show what the last epochs left unshown."""
         self._finish(trainer, succeeded=True)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Show what there is of a run that was interrupted."""
+        """Show what an interrupted run has counted."""
         self._finish(trainer, succeeded=False)
 
     # ---- figures and explanations

@@ -1,4 +1,4 @@
-"""What a file that is no CSV text in UTF-8 is instead, and how to make one of it."""
+"""Recognises files that are not CSV text in UTF-8, and says how to convert them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from lightning_evalkit.errors import InputError
 
 HEAD = 4096
-"""Bytes that are looked at before a file is read."""
+"""How many bytes are inspected before a file is read."""
 BEGINNINGS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
@@ -18,18 +18,18 @@ BEGINNINGS = {
     b"\x1f\x8b": "compressed by gzip: unpack it",
     b"PK\x03\x04": "a ZIP archive or a workbook: unpack it, or save it as CSV",
 }
-"""The first bytes of what is often taken for CSV; a longer mark comes before one that it begins with."""
+"""The first bytes of formats that are often taken for CSV; longer marks come before their own beginnings."""
 WIDE: dict[tuple[int, ...], str] = {
     (1, 0, 1, 0): "UTF-16LE",
     (0, 1, 0, 1): "UTF-16BE",
     (1, 0, 0, 0): "UTF-32LE",
     (0, 0, 0, 1): "UTF-32BE",
 }
-"""Which of the first four bytes are not zero where text is written without a mark."""
+"""Which of the first four bytes are not zero in text without a mark, by encoding."""
 
 
 def refuse_other_formats(file: str, path: str) -> None:
-    """Look at the first bytes of a file that should be CSV, which may be something else."""
+    """Refuse a file whose first bytes are not those of CSV text."""
     with Path(file).open("rb") as opened:
         head = opened.read(HEAD)
     found = next((name for mark, name in BEGINNINGS.items() if head.startswith(mark)), "")

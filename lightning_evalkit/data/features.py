@@ -1,4 +1,4 @@
-"""From columns of a file to features: gaps filled, categories as columns of 0 and 1. All is learnt on training rows."""
+"""Turns columns of a file into features: fills gaps, one-hot encodes categories. All is learnt on training rows."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 Missing = Literal["drop", "mean", "median"]
 GAP = -1
-"""In place of a category: there is none."""
+"""The code of a missing category."""
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """What is made of columns: which are categories, what stands for a gap, whether numbers are standardised."""
+    """How columns are encoded: which are categories, what fills a gap, whether numbers are standardised."""
 
     categorical: frozenset[str]
     missing: Missing | None
     standardise: bool
 
     def features(self, table: Table, names: list[str], train: Tensor) -> tuple[Tensor, list[str]]:
-        """All features and their names, one column of the file after the other: only one at a time is in float64."""
+        """All features and their names, column by column: only one at a time is in float64."""
         parts = [self._part(table, name, train) for name in names]
         features = torch.empty(table.columns.num_rows, sum(len(part.names) for part in parts))
         first = 0
@@ -76,7 +76,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Categories:
-    """A column of categories: for each row the place of its category, or ``GAP`` if training rows do not have it."""
+    """A column of categories: a code per row, ``GAP`` for categories that training rows do not have."""
 
     names: list[str]
     places: Tensor
@@ -87,13 +87,13 @@ class Categories:
 
 
 def _median(values: Tensor) -> float:
-    """Of an even number the middle of two, where torch gives the lower."""
+    """The median; of an even number of values the mean of the middle two, where torch gives the lower one."""
     ordered, number = values.sort().values, len(values)
     return float(ordered[(number - 1) // 2] + ordered[number // 2]) / 2
 
 
 def _learnt(table: Table, name: str, train: Tensor, gaps: bool) -> Categories:
-    """The categories of training rows, sorted, a gap among them if training rows have one."""
+    """The sorted categories of the training rows, with a gap if they have one."""
     codes, values = table.values(name, categories=True, gaps=gaps)
     words = [*map(_word, values), ""]  # the last is that of a gap, whose code is -1
     seen = set(codes[train].unique().tolist())

@@ -1,7 +1,7 @@
 """Gaussian clouds with exact class counts, and how well the best possible classifier does on them.
 
-A label moves a sample by a fixed step along a direction of its own, everything else about it is standard normal noise.
-So what can be learnt is known in closed form, and every measured number has a theoretical one beside it.
+A label moves a sample by a fixed step along its own direction; the rest of the sample is standard normal noise. So what
+can be learnt is known in closed form, and every measured number has a theoretical counterpart.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NORMAL = NormalDist()
 
 
 class Rates(NamedTuple):
-    """What a classifier does to each class."""
+    """The recall and specificity of a classifier."""
 
     recall: float
     specificity: float
@@ -34,7 +34,7 @@ class Rates(NamedTuple):
 
 
 def distance(separability: float) -> float:
-    """How far apart two unit Gaussians are that a classifier can tell apart so well (where both are equally frequent).
+    """The distance of two unit Gaussians that a classifier separates with this accuracy, if both are equally frequent.
 
     >>> round(distance(0.9), 4), distance(0.5)
     (2.5631, 0.0)
@@ -69,14 +69,14 @@ def class_distance(separability: float, num_classes: int) -> float:
 
 
 def _accuracy_at(step: float, num_classes: int) -> float:
-    """The probability that the own axis, moved by a step, shows more than all others: ∫ φ(z - a) Φ(z)^(C-1) dz."""
+    """P(own axis, moved by a, exceeds all others) = ∫ φ(z - a) Φ(z)^(C-1) dz."""
     z = torch.linspace(-9.0, step + 9.0, 4_001, dtype=torch.float64)
     density = torch.exp(-0.5 * (z - step) ** 2) / (2 * torch.pi) ** 0.5
     return float(torch.trapezoid(density * torch.special.ndtr(z) ** (num_classes - 1), z))
 
 
 def exact_labels(rows: int, positives: int, label_noise: float, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Labels with exactly so many positives in random places, and what the features will say: ε of each are wrong."""
+    """Labels with an exact number of positives in random places, and the labels of the features: a share ε differs."""
     told = torch.zeros(rows, dtype=torch.int64, device=generator.device)
     shown = told.clone()
     told[:positives] = 1
@@ -87,7 +87,7 @@ def exact_labels(rows: int, positives: int, label_noise: float, generator: Gener
 
 
 def exact_classes(counts: Sequence[int], label_noise: float, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Classes with exactly these counts in random places, and what the features will say: ε of each another class."""
+    """Classes with exact counts in random places, and the classes of the features: a share ε differs."""
     device, classes = generator.device, len(counts)
     told = torch.repeat_interleave(torch.arange(classes, device=device), torch.tensor(counts, device=device))
     shown, first = told.clone(), 0
@@ -101,7 +101,7 @@ def exact_classes(counts: Sequence[int], label_noise: float, generator: Generato
 
 
 def directions(number: int, num_features: int, generator: Generator) -> Tensor:
-    """So many orthogonal directions of length 1, as rows."""
+    """Orthogonal directions of length 1, as rows."""
     if num_features < number:
         raise DeclarationError(
             f"expected num_features of at least {number}, one direction for each class or label, got {num_features}."
@@ -112,13 +112,13 @@ def directions(number: int, num_features: int, generator: Generator) -> Tensor:
 
 
 def cloud(steps: Tensor, along: Tensor, generator: Generator) -> Tensor:
-    """Noise of all rows, moved by each row's steps along the directions."""
+    """Noise, moved by each row's steps along the directions."""
     noise = torch.randn(len(steps), along.shape[1], generator=generator, device=generator.device)
     return noise.addmm_(steps, along)
 
 
 def shared_out(rows: int, shares: Sequence[float]) -> list[int]:
-    """Whole numbers of rows as near to the shares as possible, by largest remainders.
+    """Split a number of rows by shares, rounded by largest remainders.
 
     >>> shared_out(10, [0.5, 0.26, 0.24])
     [5, 3, 2]

@@ -1,4 +1,4 @@
-"""From one table to three: rows shared out so that every split looks like the whole, and features on one scale."""
+"""Splits one table into three with the same mix of classes, and standardises features."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 SPLITS = 3
 LEFT = SPLITS
-"""In place of a split: not given to one yet."""
+"""The code of a row that has no split yet."""
 TINY = 1e-6
-"""More than the rounding of rows · share, less than any remainder that matters."""
+"""Above the rounding error of rows · share, below any remainder that matters."""
 SHOWN = 5
 """How many classes an error names."""
 
@@ -39,7 +39,7 @@ class SplitRows(NamedTuple):
 
 
 def checked_shares(val_share: float, test_share: float) -> Shares:
-    """Training gets what validation and test leave."""
+    """Check the shares; training gets what validation and test leave."""
     if not (val_share > 0 and test_share > 0 and val_share + test_share < 1 - TINY):
         raise DeclarationError(
             "expected val_share and test_share above 0 that leave something for training, "
@@ -49,13 +49,12 @@ def checked_shares(val_share: float, test_share: float) -> Shares:
 
 
 def stratified(target: Tensor, shares: Shares, seed: int, names: Sequence[str], source: str) -> SplitRows:
-    """Share out rows at random so that each class, or each label, has its share in each split.
+    """Split rows at random so that each class, or each label, has its share in each split.
 
-    A target of shape (N,) holds classes: each is given to every split by its share, rounded up or down, first so that
-    no split lacks it, then so that one class makes good what another was rounded by and the splits get their size.
-    How many rows of a class a split has depends on nothing but the class counts and the shares.
-    A target of shape (N, L) holds labels: every joint pattern is given out as far as whole rows go; the rows that are
-    left go where their rarest label is missing most.
+    A target of shape (N,) holds classes. Each class is divided by the shares and rounded: first so that no split lacks
+    it, then so that rounding errors of the classes cancel and the splits get their sizes. The class counts and the
+    shares alone decide how many rows of a class a split has. A target of shape (N, L) holds labels. Every joint pattern
+    is divided as far as whole rows go; the remaining rows go to the split that lacks their rarest label most.
 
     >>> rows = stratified(torch.tensor([0] * 10 + [1] * 5), Shares(0.6, 0.2, 0.2), 0, ["no", "yes"], "example")
     >>> [len(split) for split in rows], (rows.val >= 10).sum().item()
@@ -89,7 +88,7 @@ def _of_labels(labels: Tensor, shares: Shares) -> Tensor:
 
 
 def _patterns(labels: Tensor) -> Tensor:
-    """A number for each joint pattern of labels, the same for equal rows; 30 labels at a time fit into 64 bits."""
+    """A number for each joint pattern of labels, equal for equal rows; 30 labels at a time fit into 64 bits."""
     codes = torch.zeros(len(labels), dtype=torch.int64)
     for part in labels.split(30, dim=1):
         packed = (part.long() << torch.arange(part.shape[1])).sum(1)
@@ -110,7 +109,7 @@ def _dealt(strata: Tensor, counts: Tensor) -> Tensor:
 
 
 def _give_left(split: Tensor, having: Tensor, shares: Shares, owed: list[float]) -> None:
-    """Give the rows that have a label and no split yet to the splits that lack the label most."""
+    """Give the remaining rows of a label to the splits that lack the label most."""
     left = (having & (split == LEFT)).nonzero().flatten()
     *given, _ = split[having].bincount(minlength=SPLITS + 1).tolist()
     rows = sum(given) + len(left)
@@ -120,9 +119,9 @@ def _give_left(split: Tensor, having: Tensor, shares: Shares, owed: list[float])
 
 
 def _rounded(wanted: Sequence[float], rows: int, given: Sequence[int], owed: list[float]) -> list[int]:
-    """Whole numbers that add up to the rows, by largest remainders: first to a split without any, then by what is owed.
+    """Round shares to whole rows, by largest remainders: first to splits without any, then by what is owed.
 
-    ``owed`` is what each split has lost by rounding so far; it is brought up to date.
+    ``owed`` is what each split has lost by rounding so far; it is updated.
     """
     missing = [max(number, 0.0) for number in wanted]
     exact = [number * rows / (sum(missing) or 1.0) for number in missing]
@@ -138,7 +137,7 @@ def _rounded(wanted: Sequence[float], rows: int, given: Sequence[int], owed: lis
 
 
 def _check_presence(target: Tensor, split: Tensor, names: Sequence[str], source: str) -> None:
-    """Refuse classes, or values of a label, that are missing in a split: all at once, as far as one can read."""
+    """Refuse classes, or values of a label, that a split lacks; the error names them all, within reason."""
     counts = _presence(target, split, len(names))
     if target.ndim > 1:
         names = [f"{name} = {value}" for name in names for value in (0, 1)]
@@ -159,7 +158,7 @@ def _summed_up(counts: list[int]) -> str:
 
 
 def _presence(target: Tensor, split: Tensor, number: int) -> Tensor:
-    """How many rows of each class, or of each value of each label, are in each split."""
+    """The number of rows of each class, or of each value of each label, in each split."""
     if target.ndim == 1:
         return (target * SPLITS + split).bincount(minlength=number * SPLITS).view(-1, SPLITS)
     ones = torch.stack([target[split == place].sum(0) for place in range(SPLITS)], 1)
@@ -167,10 +166,10 @@ def _presence(target: Tensor, split: Tensor, number: int) -> Tensor:
 
 
 def standardised(features: Tensor, train: Tensor) -> Tensor:
-    """Every column with mean 0 and deviation 1 over the training rows; a column that is constant there becomes 0.
+    """Scale columns to mean 0 and deviation 1 over the training rows; a column that is constant there becomes 0.
 
-    Computed in float64 as distances from the first training row: a large offset (a year, a time stamp) costs no digits,
-    and a constant column has a deviation of exactly 0.
+    Computed in float64 as distances from the first training row, so a large offset (a year, a time stamp) costs no
+    digits, and a constant column has a deviation of exactly 0.
 
     >>> standardised(torch.tensor([[1.0, 7.0], [3.0, 7.0], [4.0, 7.0]]), torch.tensor([0, 1]))
     tensor([[-1.,  0.],

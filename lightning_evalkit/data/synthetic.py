@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SyntheticDataModule(TensorDataModule):
-    """Made data: a final class draws the rows of one split. Class counts are exact, not drawn.
+    """Base of the made data: a final class draws the rows of one split. Class counts are exact, not drawn.
 
     Args:
         separability: Accuracy of the best possible classifier where classes are equally frequent and labels are right.
@@ -93,11 +93,11 @@ class BinaryGaussians(SyntheticDataModule):
         return self.best.accuracy(self.prevalence)
 
     def directions(self, generator: Generator) -> Tensor:
-        """One."""
+        """One direction."""
         return gaussian.directions(1, self.num_features, generator)
 
     def drawn(self, split: int, generator: Generator, along: Tensor) -> tuple[Tensor, Tensor]:
-        """Both clouds, half their distance from the middle each."""
+        """Draw both clouds, each at half their distance from the middle."""
         told, shown = gaussian.exact_labels(self.sizes[split], self.positives[split], self.label_noise, generator)
         steps = (shown - 0.5).unsqueeze(1) * gaussian.distance(self.separability)
         return gaussian.cloud(steps, along, generator), told
@@ -175,11 +175,11 @@ class MulticlassDataModule(SyntheticDataModule):
         return gaussian.expected_best(self.shares, self.step, self.label_noise)
 
     def directions(self, generator: Generator) -> Tensor:
-        """One per class."""
+        """One direction per class."""
         return gaussian.directions(self.num_classes, self.num_features, generator)
 
     def drawn(self, split: int, generator: Generator, along: Tensor) -> tuple[Tensor, Tensor]:
-        """A step along the axis of the class."""
+        """Draw rows, each moved along the axis of its class."""
         told, shown = gaussian.exact_classes(self.counts[split], self.label_noise, generator)
         noise = torch.randn(len(told), self.num_features, generator=generator, device=generator.device)
         return noise.add_(along[shown], alpha=self.step), told
@@ -217,11 +217,11 @@ class MultilabelDataModule(SyntheticDataModule):
         return [best.accuracy(share) for best, share in zip(rates, self.prevalences, strict=True)]
 
     def directions(self, generator: Generator) -> Tensor:
-        """One per label."""
+        """One direction per label."""
         return gaussian.directions(self.num_labels, self.num_features, generator)
 
     def drawn(self, split: int, generator: Generator, along: Tensor) -> tuple[Tensor, Tensor]:
-        """A step forth or back along the direction of every label."""
+        """Draw rows, each moved forth or back along the direction of every label."""
         rows, noise = self.sizes[split], self.label_noise
         pairs = [gaussian.exact_labels(rows, positives, noise, generator) for positives in self.positives[split]]
         told, shown = (torch.stack(labels, 1) for labels in zip(*pairs, strict=True))

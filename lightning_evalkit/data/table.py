@@ -1,4 +1,4 @@
-"""A user's CSV or Parquet file as columns, read in bulk by pyarrow; what is wrong in it is told by column and row."""
+"""Reads columns of a CSV or Parquet file with pyarrow; errors name the column and the row."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 CLASSES = ("a class", "classes, of which every split has rows")
 CATEGORIES = ("a category", "categories that many rows have")
-"""What errors call a value of a column, and its values."""
+"""What errors call one value of a column, and several."""
 
 
 def opened(path: str, separator: str = ",") -> Table:
-    """Look at a file, without reading its rows."""
+    """Inspect a file, without reading its rows."""
     suffix = Path(path).suffix
     if suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"{path}: expected a file that ends in .csv or .parquet, got {suffix or 'no suffix'!r}.")
@@ -36,7 +36,7 @@ def opened(path: str, separator: str = ",") -> Table:
 
 
 class Table:
-    """Columns of a file by name. A final class knows its format: the names, the columns, and what a row is called."""
+    """The columns of a file by name. A final class knows its format: names, columns, and how rows are called."""
 
     kept: Tensor | None = None  # the rows of the file that are left, where some were left out
 
@@ -62,11 +62,11 @@ class Table:
         raise NotImplementedError
 
     def place(self, row: int) -> str:
-        """Where a person finds a row, counted from 0, in the file."""
+        """Where a person finds a row (counted from 0) in the file."""
         raise NotImplementedError
 
     def unreadable(self, wrong: Exception) -> InputError:
-        """The error of a file that is not what its suffix says."""
+        """The error about a file that is not what its suffix says."""
         return InputError(f"{self.path}: expected {Path(self.path).suffix[1:]} data, but it cannot be read: {wrong}")
 
     def texts(self) -> set[str]:
@@ -85,7 +85,7 @@ class Table:
         return int(self.columns.num_rows)
 
     def drop_gaps(self) -> int:
-        """Leave out the rows that have a gap, and say how many were left out."""
+        """Remove rows with a gap, and return how many there were."""
         gaps = [self._gaps(column) for column in self.columns.columns]
         full = ~torch.stack(gaps).any(0)
         self.kept = full.nonzero().flatten()
@@ -93,11 +93,11 @@ class Table:
         return int((~full).sum())
 
     def _gaps(self, column: Any) -> Tensor:
-        """Which values of a column are missing, NaN among them."""
+        """Which values of a column are missing, NaN included."""
         return torch.tensor(column.is_null(nan_is_null=True).to_numpy())
 
     def wrong(self, name: str, row: int, expected: str) -> InputError:
-        """The error about a value: what was expected in its place."""
+        """The error about a value, with what was expected in its place."""
         value = self.columns.column(name)[row].as_py()
         received = "nothing" if value is None else repr(value)
         place = self.place(row if self.kept is None else int(self.kept[row]))
@@ -121,7 +121,7 @@ class Table:
         return values
 
     def values(self, name: str, categories: bool = False, gaps: bool = False) -> tuple[Tensor, list[Any]]:
-        """The different values of a column, and for each row the place of its value among them; -1 for a gap."""
+        """The distinct values of a column, and for each row the index of its value; -1 for a gap."""
         expected, many = CATEGORIES if categories else CLASSES
         column = self.columns.column(name)
         if column.null_count and not gaps:
@@ -186,7 +186,7 @@ class Table:
 
 
 class CsvTable(Table):
-    """Values between separators, with a line of names; rows are told as lines of the file."""
+    """Values between separators, with a line of names; errors give lines of the file."""
 
     def __init__(self, path: str, separator: str) -> None:
         self.separator = separator
@@ -199,7 +199,7 @@ class CsvTable(Table):
             return reader.schema
 
     def read_columns(self, numeric: list[str], classes: list[str]) -> Any:
-        """Features as numbers, classes as texts; if something in the file is neither, all as texts, to find it."""
+        """Read features as numbers and classes as text; if a value fits neither, all as text, to find it."""
         coded = self.arrow.dictionary(self.arrow.int32(), self.arrow.string())
         types = dict.fromkeys(numeric, self.arrow.float64()) | dict.fromkeys(classes, coded)
         types |= {name: self.arrow.bool_() for name in numeric if self.schema.field(name).type == self.arrow.bool_()}
@@ -209,14 +209,14 @@ class CsvTable(Table):
             return self._read(dict.fromkeys(types, self.arrow.string()))
 
     def place(self, row: int) -> str:
-        """The line, which is not the row where values span lines or lines are empty."""
+        """The line of a row; the two differ if values span lines or lines are empty."""
         for number, (line, _) in enumerate(self._lines()):
             if number == row + 1:
                 return f"line {line}"
         return f"row {row + 1}"
 
     def unreadable(self, wrong: Exception) -> InputError:
-        """Mostly a line with too few or too many values, or text in another encoding."""
+        """Usually a line with too few or too many values, or text in another encoding."""
         if isinstance(wrong, UnicodeDecodeError) or "UTF8" in str(wrong):
             refuse_other_encodings(self.file, self.path)
         width = None
@@ -237,7 +237,7 @@ class CsvTable(Table):
         return reader.read_csv(self.file, parse_options=self._parse_options(), convert_options=convert)
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """The first line and the values of each row, that of the names included: slow, for errors only."""
+        """The first line and the values of each row, the names included: slow, for errors only."""
         # Of a file that this reader gives up on, the lines before are enough.
         with suppress(csv.Error), open(self.file, newline="", encoding="utf-8-sig", errors="replace") as file:
             reader, line = csv.reader(file, delimiter=self.separator), 1

@@ -1,7 +1,7 @@
-"""What a column says is to be predicted: two values, of which one is positive; classes; or labels.
+"""Reads the target of a file: two values, one of them positive; classes; or labels.
 
-A class is what is written. Numbers only decide about the order: 01 and 1 are two classes, as article numbers or codes
-may be. What nobody would tell apart (1 and 1.0, spaces around a text) is refused where both occur.
+A class is what is written. Numbers decide only the order: 01 and 1 are two classes, because they may be article numbers
+or codes. Spellings that nobody would tell apart (1 and 1.0, spaces around a text) are refused if both occur.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 TRUTH = {"true": True, "false": False}
 MEANT = {True: ("true", "yes", "on", "1"), False: ("false", "no", "off", "0")}
-"""What positive=True may stand for: YAML makes a truth value of an unquoted yes or no."""
+"""What positive=True may stand for: YAML reads an unquoted yes or no as a truth value."""
 
 
 class Target(NamedTuple):
-    """What is to be predicted, and the names of its classes (of two, the positive one last) or of its labels."""
+    """The target, and the names of its classes (of two, the positive one last) or of its labels."""
 
     values: Tensor
     names: list[str]
 
 
 class Class(NamedTuple):
-    """A value of a column: what it means (a number, a truth value, a text), which decides the order, and its name."""
+    """A value of a column: its meaning (a number, a truth value, a text), which decides the order, and its name."""
 
     meaning: Any
     name: str
 
 
 def one_target(table: Table, column: str, positive: Any) -> Target:
-    """Binary or several classes, by declaration or by the number of values."""
+    """Read a binary or multiclass target, by declaration or by the number of values."""
     codes, classes = _classes(table, column)
     names = [each.name for each in classes]
     if positive is not None:
@@ -57,7 +57,7 @@ def one_target(table: Table, column: str, positive: Any) -> Target:
 
 
 def labels(table: Table, columns: list[str]) -> Target:
-    """A 0 or 1 for each row and label, however these two numbers are written."""
+    """Read a 0 or 1 for each row and label, however they are written."""
     return Target(torch.stack([_label(table, column) for column in columns], 1), columns)
 
 
@@ -92,7 +92,7 @@ def _refuse_one(table: Table, column: str, names: list[str]) -> None:
 
 
 def _refuse_two_spellings(table: Table, column: str, codes: Tensor, written: list[Any]) -> None:
-    """Refuse two ways to write what nobody would tell apart: neither one class nor two may be what was meant."""
+    """Refuse two spellings that nobody would tell apart: they could mean one class or two."""
     first: dict[Any, Any] = {}
     for place, (value, spelling) in enumerate(zip(written, _spellings(written), strict=True)):
         same = first.setdefault(spelling, value)
@@ -101,7 +101,7 @@ def _refuse_two_spellings(table: Table, column: str, codes: Tensor, written: lis
 
 
 def _spellings(written: list[Any]) -> list[Any]:
-    """Texts without what nobody would tell apart: spaces around, codings of one letter, 1 and 1.0, True and true."""
+    """Texts without what nobody would tell apart: outer spaces, Unicode forms, 1 and 1.0, True and true."""
     if not isinstance(written[0], str):
         return written
     texts = [normalize("NFC", text.strip()) for text in written]
@@ -123,7 +123,7 @@ def _tell_equal_numbers(table: Table, column: str, known: list[Class]) -> None:
 
 
 def _place_of(positive: Any, names: list[str], source: str) -> int:
-    """Which of two values was declared to be the positive one."""
+    """The index of the value that was declared positive."""
     if len(names) != 2:
         raise InputError(
             f"{source}: expected two values, of which positive={positive!r} is one, got {len(names)} "
@@ -138,7 +138,7 @@ def _place_of(positive: Any, names: list[str], source: str) -> int:
 
 
 def _is_meant(name: str, positive: Any) -> bool:
-    """Whether a value has the declared meaning though it is written in another way."""
+    """Whether a value has the declared meaning in another spelling."""
     read = _understood([positive])[0]
     if isinstance(read, bool):
         return name.lower() in MEANT[read]
@@ -146,7 +146,7 @@ def _is_meant(name: str, positive: Any) -> bool:
 
 
 def _understood(values: list[Any]) -> list[Any]:
-    """Texts as the numbers or the truth values that all of them are; anything else as it is."""
+    """Texts as numbers or truth values if all of them are; otherwise unchanged."""
     if all(isinstance(value, str) for value in values):
         for reading in (_number, TRUTH.__getitem__):
             try:

@@ -1,4 +1,4 @@
-"""LightningModules that count every stage apart and report the loss of an epoch as it is."""
+"""LightningModules that count every stage separately and report the loss of the whole epoch."""
 
 from lightning_evalkit.modules.binary import BinaryClassifier as BinaryClassifier
 from lightning_evalkit.modules.multiclass import MulticlassClassifier as MulticlassClassifier

@@ -1,4 +1,4 @@
-"""Yes or no."""
+"""The binary classifier."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class BinaryClassifier(Classifier):
     """A yes-or-no classifier.
 
-    ``network`` gives (N,) or (N, 1) logits; without one, ``num_features`` and the ``hidden`` widths make a linear layer
-    or a multilayer perceptron. ``pos_weight`` multiplies the loss of positives, and moves what is learnt by
-    ln(pos_weight) in logit space: ``correct_shift`` takes that out again of what is evaluated and predicted, so that
-    probabilities are those of the unweighted problem. ``threshold`` is on the probability.
+    ``network`` returns (N,) or (N, 1) logits; without one, ``num_features`` and the ``hidden`` widths make a linear
+    layer or a multilayer perceptron. ``pos_weight`` multiplies the loss of positives, and so moves the learnt logits by
+    ln(pos_weight). ``correct_shift`` subtracts that from the logits that are evaluated and predicted with, so that
+    probabilities are those of the unweighted problem. ``threshold`` is a cut on the probability.
 
     >>> import torch
     >>> module = BinaryClassifier(num_features=4, hidden=(8,), loss="focal")
@@ -72,9 +72,9 @@ class BinaryClassifier(Classifier):
         return logits
 
     def decided(self, logits: Tensor) -> Tensor:
-        """Without the shift of a weighted loss, if that is to be corrected."""
+        """Subtract the shift of a weighted loss, if it is to be corrected."""
         return super().decided(logits - self.shift if self.shift else logits)
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Of being positive."""
+        """The probability of the positive class."""
         return logits.sigmoid()

@@ -1,4 +1,4 @@
-"""Logits and targets into a loss per sample and its weight; how they are reduced is decided once, by their sums."""
+"""Turns logits and targets into a loss and a weight per sample; their sums decide how they are reduced."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Losses(NamedTuple):
     weights: Tensor
 
     def mean(self) -> Tensor:
-        """Sum of weighted losses / sum of weights; 0 for a batch in which nothing weighs."""
+        """Sum of weighted losses / sum of weights; 0 if all weights of the batch are 0."""
         total = self.weights.sum()
         weighted = torch.where(self.weights == 0, 0.0, self.values) * self.weights
         return weighted.sum() / torch.where(total > 0, total, 1)
@@ -34,7 +34,8 @@ class Losses(NamedTuple):
 class Loss(Module):
     """What both losses share: weights of positives or classes, and the focal factor (1 - p)^gamma.
 
-    p is the predicted probability of the true class, exp(-cross-entropy): samples that are right already count less.
+    p = exp(-cross-entropy) is the predicted probability of the true class, so samples that are right already count
+    less.
     """
 
     weight: Tensor | None
@@ -84,7 +85,7 @@ class YesNoLoss(Loss):
 
 
 class OneOfManyLoss(Loss):
-    """Cross-entropy of (N, classes) logits; a sample weighs as its class does, as with torch's class weights."""
+    """Cross-entropy of (N, classes) logits; a sample has the weight of its class, as in torch."""
 
     def forward(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Losses:
         """The losses of a batch, in single precision at least."""

@@ -1,4 +1,4 @@
-"""One of many."""
+"""The classifier of one class among many."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class MulticlassClassifier(Classifier):
     """A classifier of one class among many.
 
-    ``network`` gives (N, classes) logits; without one, ``num_features`` and the ``hidden`` widths make a linear layer
-    or a multilayer perceptron. ``class_weights`` weigh the losses of each class, and move what is learnt by ln(weight)
-    per logit. ``confusion_matrix`` keeps the whole matrix, to look at and to draw; by default up to 1,000 classes.
+    ``network`` returns (N, classes) logits; without one, ``num_features`` and the ``hidden`` widths make a linear layer
+    or a multilayer perceptron. ``class_weights`` weight the loss of each class, and so move each learnt logit by
+    ln(weight). ``confusion_matrix`` stores the whole matrix; by default up to 1,000 classes.
 
     >>> import torch
     >>> module = MulticlassClassifier(num_classes=3, num_features=4, class_weights=[1.0, 1.0, 5.0])
@@ -76,5 +76,5 @@ class MulticlassClassifier(Classifier):
         return logits
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Of each class; they add up to 1."""
+        """The probability of each class; they add up to 1."""
         return logits.softmax(1)

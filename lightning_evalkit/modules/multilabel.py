@@ -1,4 +1,4 @@
-"""Several yes-or-no answers per sample."""
+"""The classifier of several yes-or-no labels per sample."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class MultilabelClassifier(Classifier):
     """A classifier of several yes-or-no labels.
 
-    ``network`` gives (N, labels) logits; without one, ``num_features`` and the ``hidden`` widths make a linear layer or
-    a multilayer perceptron. The loss of a sample is the mean over its labels; ``pos_weight`` multiplies that of
-    positives, by one number or one per label. ``threshold`` is on the probability, one number or one per label.
+    ``network`` returns (N, labels) logits; without one, ``num_features`` and the ``hidden`` widths make a linear layer
+    or a multilayer perceptron. The loss of a sample is the mean over its labels; ``pos_weight`` multiplies the loss of
+    positives, by one number or one per label. ``threshold`` is a cut on the probability, one number or one per label.
 
     >>> import torch
     >>> MultilabelClassifier(num_labels=3, num_features=4)(torch.zeros(2, 4)).shape
@@ -77,5 +77,5 @@ class MultilabelClassifier(Classifier):
         return logits
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Of each label."""
+        """The probability of each label."""
         return logits.sigmoid()

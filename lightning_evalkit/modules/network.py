@@ -1,4 +1,4 @@
-"""The network of a classifier, where none is given."""
+"""The network of a classifier that is given none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def built(network: Module | None, num_features: int | None, hidden: Sequence[int], outputs: int) -> Module:
-    """The given network; or a linear layer, or with ``hidden`` widths a multilayer perceptron."""
+    """Return the given network; or a linear layer, or with ``hidden`` widths a multilayer perceptron."""
     if network is not None:
         return network
     if num_features is None:
@@ -29,8 +29,8 @@ def built(network: Module | None, num_features: int | None, hidden: Sequence[int
 
 
 def left_out() -> list[str]:
-    """Hyperparameters that are not saved: a network built by hand, of which the checkpoint has the weights.
+    """Hyperparameters that are not saved: a network built by hand, whose weights are in the checkpoint.
 
-    One that the command line described is saved as that description, and built again from it.
+    A network that the command line describes is saved as that description, and built again from it.
     """
     return [] if hyperparameters_are_given() else ["network"]

@@ -1,4 +1,4 @@
-"""What a module counts of one stage and dataloader, and how that travels in a checkpoint within an epoch."""
+"""What a module counts in one stage and dataloader, and how a checkpoint stores it mid-epoch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IN_WORK = "in_work"
 
 
 class StageMetrics(Module):
-    """What is counted of one stage and dataloader."""
+    """The evaluation and the losses of one stage and dataloader."""
 
     def __init__(self, evaluation: Evaluation, worst: float | None) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class StageMetrics(Module):
         self._again: list[tuple[Tally, Totals | None]] = []
 
     def another(self) -> StageMetrics:
-        """The same for another dataloader, with nothing counted."""
+        """Return the same for another dataloader, with nothing counted."""
         return StageMetrics(self.evaluation.clone(), self.worst)
 
     def reset(self, postfix: str) -> None:
@@ -50,7 +50,7 @@ class StageMetrics(Module):
             metric.update(losses.values.detach(), losses.weights)
 
     def values(self) -> dict[str, Tensor]:
-        """Every number over all ranks."""
+        """Compute every number over all ranks."""
         prefix, postfix = self.evaluation.prefix, self.evaluation.postfix or ""
         losses = {f"{prefix}{name}{postfix}": metric.compute() for name, metric in self.losses.items()}
         return {**losses, **self.evaluation.compute()}
@@ -59,13 +59,13 @@ class StageMetrics(Module):
 
     @property
     def resumed(self) -> bool:
-        """Whether it goes on from a checkpoint."""
+        """Whether it resumed from a checkpoint."""
         return bool(self._loaded)
 
     def saved(self, done: int | None) -> dict[str, Any]:
-        """What was counted over all ranks, which all of them have to ask for; most bins of a histogram are empty.
+        """Return the counts over all ranks, sparsely; every rank must call it.
 
-        ``done`` is the number of batches before one that is being worked on, which some may have counted already.
+        ``done`` is the number of batches before the one in progress, which some metrics may have counted already.
         """
         entries: dict[str, Any] = {IN_WORK: [] if done is None else self._beyond(done)}
         for name, tally in self._tallies().items():
@@ -79,7 +79,7 @@ class StageMetrics(Module):
         return [name for name, tally in tallies if tally.update_count > self._loaded.get(name, 0) + done]
 
     def load(self, entries: dict[str, Any], first: bool, again: bool) -> None:
-        """Go on from there; what has counted a batch that will be given ``again`` is put back after that."""
+        """Resume from saved counts; if the batch in progress comes ``again``, its second count is undone."""
         if not entries:
             raise InputError("it was saved without.")
         dense = {key: entry.to_dense() for key, entry in entries.items() if key != IN_WORK}
@@ -91,7 +91,7 @@ class StageMetrics(Module):
             self._loaded[name] = tally.update_count - twice
 
     def put_back(self) -> None:
-        """After a batch that was given again, forget what it has added."""
+        """After a batch that is yielded again, undo what it added twice."""
         while self._again:
             tally, totals = self._again.pop()
             tally.reset()

@@ -1,4 +1,4 @@
-"""Loggers as boards to draw on: TensorBoard shows everything, others images if they take any."""
+"""Loggers as boards to draw on: TensorBoard shows everything, others show images if they take any."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Board(Protocol):
-    """Where something is shown under a tag at a step."""
+    """Shows things under a tag at a step."""
 
     def image(self, tag: str, pixels: NDArray[np.uint8], step: int) -> None:
         """Show an image of shape (height, width, 3)."""
@@ -57,7 +57,7 @@ class TensorBoard:
 
 
 class Images:
-    """A logger with ``log_image(key, images, step)``, which is the name and form that Lightning gave it for Wandb."""
+    """A logger with ``log_image(key, images, step)``, the method that Lightning's Wandb logger has."""
 
     def __init__(self, logger: Any) -> None:
         self.logger = logger
@@ -67,10 +67,10 @@ class Images:
         self.logger.log_image(tag, [pixels], step=step)
 
     def text(self, tag: str, markdown: str, step: int) -> None:
-        """Nothing: there is no such place."""
+        """Show nothing: the logger has no place for texts."""
 
     def pr_curve(self, tag: str, counts: Counts, step: int) -> None:
-        """Nothing: the figure of the curves has it."""
+        """Show nothing: the figure of the curves shows it."""
 
 
 def tensorboards(trainer: Trainer) -> list[TensorBoard]:
@@ -79,5 +79,5 @@ def tensorboards(trainer: Trainer) -> list[TensorBoard]:
 
 
 def other_boards(trainer: Trainer) -> list[Images]:
-    """The other loggers that take images; fast_dev_run's answers to any name, but its class has no such method."""
+    """The other loggers that take images; the logger of fast_dev_run has any attribute, but not in its class."""
     return [Images(logger) for logger in trainer.loggers if hasattr(type(logger), "log_image")]

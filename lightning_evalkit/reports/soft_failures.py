@@ -1,4 +1,4 @@
-"""What is only shown never ends a run, and never fails in silence."""
+"""Turns failures of drawing and logging into warnings: they never end a run, and never stay silent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SoftFailures:
-    """Says once for each reason what a callback could not do."""
+    """Warns once for each reason about what a callback could not do."""
 
     def __init__(self, callback: str) -> None:
         self._callback = callback
@@ -22,7 +22,7 @@ class SoftFailures:
 
     @contextmanager
     def going_on(self, doing: str, prefix: str = "") -> Iterator[None]:
-        """Make a warning of any failure."""
+        """Turn any exception into a warning."""
         try:
             yield
         except Exception as failure:
@@ -30,7 +30,7 @@ class SoftFailures:
             self.warn(doing, f"{kind}{failure}", f" under {prefix!r}" if prefix else "")
 
     def warn(self, doing: str, reason: str, where: str = "") -> None:
-        """Once for each reason."""
+        """Warn once for each reason."""
         if (doing, reason) not in self._said:
             self._said.add((doing, reason))
             rank_zero_warn(f"{self._callback} could not {doing}{where}: {reason}", UserWarning)

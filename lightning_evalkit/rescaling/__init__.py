@@ -1,4 +1,4 @@
-"""Logits into logits whose probabilities hold: a temperature, a line per class, the shift of a prior."""
+"""Rescales logits so that their probabilities hold: a temperature, a line per class, the shift of a prior."""
 
 from lightning_evalkit.rescaling.priors import PriorCorrection
 from lightning_evalkit.rescaling.scaling import TemperatureScaling

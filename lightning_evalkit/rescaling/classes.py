@@ -1,4 +1,4 @@
-"""Logits of shape (N, C, ...) and numbers of classes beside them: the second dimension is that of classes or labels."""
+"""Aligns logits of shape (N, C, ...) with numbers per class: the second dimension is that of classes or labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def as_logits(logits: Any, device: torch.device, done: str = "scaled") -> Tensor
 
 
 def insist_on_classes(logits: Tensor, width: int) -> None:
-    """Logits of another number of classes are refused; of one number, as binary problems have it, any shape is."""
+    """Refuse logits of another number of classes; a single number, as in binary problems, fits any shape."""
     if width > 1 and (logits.ndim < 2 or logits.shape[1] != width):
         raise DeclarationError(
             f"expected logits of {width} classes in the second dimension, (N, {width}, ...), got {tuple(logits.shape)}."
@@ -30,7 +30,7 @@ def insist_on_classes(logits: Tensor, width: int) -> None:
 
 
 def along_classes(numbers: Tensor, logits: Tensor) -> Tensor:
-    """One number per class in the shape that meets the logits at their classes; a single number meets all of them.
+    """Shape one number per class so that it broadcasts over the class dimension; a single number fits all.
 
     >>> import torch
     >>> along_classes(torch.tensor([1.0, 2.0]), torch.zeros(5, 2, 3, 4)).shape
@@ -41,5 +41,5 @@ def along_classes(numbers: Tensor, logits: Tensor) -> Tensor:
 
 
 def by_element(values: Tensor) -> Tensor:
-    """(N, C, ...) as (M, C): a row for every element of every sample."""
+    """Reshape (N, C, ...) to (M, C): a row for every element of every sample."""
     return values.movedim(1, -1).flatten(0, -2)

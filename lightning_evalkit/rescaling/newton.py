@@ -1,7 +1,7 @@
-"""Lines through logits that make their log loss least: Newton's method, in double precision.
+"""Fits lines through logits to the least log loss: Newton's method, in double precision.
 
-Logits are centred and scaled by their own spread first, so that neither their size nor their mean matters. The loss is
-convex; where classes are told apart without an error it has no least value, as a larger scale is always better.
+Logits are centred and scaled by their own spread first, so their size and mean do not matter. The loss is convex. If
+the logits separate the classes it has no minimum, because a larger scale is always better.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 STEPS = 50
-"""A least loss is found in about ten; where there is none, every step moves logits by about 1."""
+"""A minimum is found in about ten; without one, every step moves logits by about 1."""
 NEAR = 1e-6
-"""How little a last step may move logits, as a part of them; the error after it is about the square."""
+"""The last step moves logits by at most this share of them; the error after it is about the square."""
 DAMPING = 1e-10
-"""Of the curvature of each number: holds directions still in which nothing changes."""
+"""A share of each number's curvature, added to it: keeps directions still in which the loss is flat."""
 
 
 LEAST_PART = 1e-12
@@ -34,25 +34,25 @@ class Local(NamedTuple):
 
 
 class Problem(Protocol):
-    """A mean loss of logits that depend on a few numbers."""
+    """A mean loss of logits that depend on a few parameters."""
 
     width: int
 
     def logits(self, numbers: Tensor) -> Tensor:
-        """What the numbers make of the logits that are given; what no loss depends on is left out."""
+        """The logits at these parameters; a part that no loss depends on is left out."""
 
     def loss(self, logits: Tensor) -> float:
         """The mean loss."""
 
     def local(self, logits: Tensor) -> Local:
-        """The loss, and how it changes with the numbers."""
+        """The loss with its gradient and curvature."""
 
     def separated(self, logits: Tensor) -> bool:
-        """Whether every prediction is right, or a class never occurs, so that larger numbers are always better."""
+        """Whether every prediction is right, or a class never occurs, so that larger parameters are always better."""
 
 
 class YesNo:
-    """Of yes-or-no answers, (M,), which may be soft: a line through their logits, slope first."""
+    """Yes-or-no answers, (M,), which may be soft: a line through their logits, slope first."""
 
     width = 2
 
@@ -65,12 +65,12 @@ class YesNo:
         return self.columns @ numbers
 
     def loss(self, logits: Tensor) -> float:
-        """The mean of both sides of each answer."""
+        """The mean cross-entropy."""
         each = self.answers * softplus(-logits) + (1 - self.answers) * softplus(logits)
         return float(self.weights @ each)
 
     def local(self, logits: Tensor) -> Local:
-        """The loss, and how it changes with slope and shift."""
+        """The loss with its gradient and curvature in slope and shift."""
         chances, doubts = logits.sigmoid(), (-logits).sigmoid()
         off = (1 - self.answers) * chances - self.answers * doubts
         curvature = self.columns.T @ (self.columns * (self.weights * chances * doubts).unsqueeze(1))
@@ -84,14 +84,14 @@ class YesNo:
 
 
 class OneOfMany:
-    """Of one class among many, (M, C) shares of the truth: a line through the logits of each class, slopes first."""
+    """One class among many, (M, C) shares of the truth: a line through the logits of each class, slopes first."""
 
     def __init__(self, logits: Tensor, truth: Tensor, weights: Tensor) -> None:
         self.given, self.truth, self.weights = logits, truth, _shares(weights)
         self.width = 2 * logits.shape[1]
 
     def logits(self, numbers: Tensor) -> Tensor:
-        """The lines; what is added to all classes of a sample changes nothing."""
+        """The lines; a constant added to all classes of a sample changes nothing."""
         slopes, shifts = numbers.chunk(2)
         scaled = self.given * slopes + shifts
         return scaled - scaled.mean(1, keepdim=True)
@@ -101,7 +101,7 @@ class OneOfMany:
         return float(-(self.weights @ (self.truth * logits.log_softmax(1)).sum(1)))
 
     def local(self, logits: Tensor) -> Local:
-        """The loss, and how it changes with slopes and shifts."""
+        """The loss with its gradient and curvature in slopes and shifts."""
         chances, weights = logits.softmax(1), self.weights.unsqueeze(1)
         doubts = _doubts(chances)
         off = weights * torch.where(self.truth == 1, -doubts, chances - self.truth)
@@ -126,7 +126,7 @@ class OneOfMany:
 
 
 def least(problem: Problem, soft: bool = False) -> Tensor | None:
-    """The numbers at which the loss is least; None if no finite ones were found. Soft truth is never separated."""
+    """The parameters of the least loss; None if no finite ones were found. Soft truth is never separated."""
     numbers = torch.zeros(problem.width, dtype=torch.float64)
     logits = problem.logits(numbers)
     for _ in range(STEPS):
@@ -143,7 +143,7 @@ def least(problem: Problem, soft: bool = False) -> Tensor | None:
 
 
 def _direction(here: Local) -> Tensor:
-    """Newton's step, every number measured by its own curvature."""
+    """Newton's step, with every parameter scaled by its own curvature."""
     own = here.curvature.diagonal().clamp(min=0).sqrt()
     size = torch.where(own > 0, own, 1)
     scaled = here.curvature / size / size.unsqueeze(1)
@@ -158,7 +158,7 @@ def _direction(here: Local) -> Tensor:
 
 
 def _part(problem: Problem, numbers: Tensor, step: Tensor, here: Local) -> float:
-    """How much of a step makes the loss less, to rounding: half of it until it does."""
+    """The share of a step that lowers the loss, to rounding: halved until it does."""
     slope, part = float(here.gradient @ step), 1.0
     while part > LEAST_PART:
         if problem.loss(problem.logits(numbers + part * step)) <= here.loss * (1 + 1e-14) + 1e-4 * part * slope:
@@ -168,13 +168,13 @@ def _part(problem: Problem, numbers: Tensor, step: Tensor, here: Local) -> float
 
 
 def _doubts(chances: Tensor) -> Tensor:
-    """1 - p of each class, also where p is next to 1: there the others are added up."""
+    """1 - p of each class, accurate next to p = 1: the other probabilities are added up."""
     largest = torch.zeros_like(chances, dtype=torch.bool).scatter_(1, chances.argmax(1, keepdim=True), True)
     others = chances.masked_fill(largest, 0).sum(1, keepdim=True)
     return torch.where(largest, others, 1 - chances)
 
 
 def _shares(weights: Tensor) -> Tensor:
-    """Weights that add up to 1, whatever their size."""
+    """Normalise weights to a sum of 1, whatever their size."""
     weights = weights / weights.amax()
     return weights / weights.sum()

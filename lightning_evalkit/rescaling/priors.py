@@ -1,4 +1,4 @@
-"""Logits of one share of positives into those of another: a constant is added, nothing is learnt."""
+"""Moves logits from one share of positives to another by adding a constant; nothing is learnt."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class PriorCorrection(Module):
-    """Undoes the shift of logits that weights or re-sampling cause, and projects to another share of positives.
+    """Undoes the logit shift of weights or resampling, and projects to another share of positives.
 
-    A weight w of the positives in the loss (``pos_weight``), or w_c of the classes (``class_weights``), moves the logit
-    that is learnt by ln w. Training at one prevalence and deploying at another moves it by the difference of their
-    logits: ``trained_at`` is the share of positives in the training data (after re-sampling, if there was any),
-    ``deployed_at`` the one to predict for; of several classes both are lists that add up to 1, and the
-    classes are the second dimension of the logits, (N, C, ...).
+    A weight w of positives in the loss (``pos_weight``), or w_c of classes (``class_weights``), moves the learnt logit
+    by ln w. Training at one prevalence and deploying at another moves it by the difference of their logits:
+    ``trained_at`` is the share of positives in the training data (after resampling, if any), ``deployed_at`` the share
+    to predict for. For several classes both are lists that add up to 1, and classes are the second dimension of the
+    logits, (N, C, ...).
 
     >>> correction = PriorCorrection(pos_weight=9.0)
     >>> correction(torch.zeros(1)).sigmoid()  # 1 / (1 + 9)

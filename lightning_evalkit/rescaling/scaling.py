@@ -1,4 +1,4 @@
-"""A temperature fitted to logits and targets that were not trained on, so that confidence is what happens."""
+"""Fits a temperature to held-out logits and targets, so that confidence matches accuracy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Scaling(Module):
-    """Logits of a binary problem, of ``num_classes`` or of ``num_labels``, made to fit what happened.
+    """Rescales logits of a binary problem, of ``num_classes`` or of ``num_labels`` to fit held-out targets.
 
     Classes or labels are the second dimension, (N, C, ...), as everywhere in this package.
     """
@@ -37,7 +37,7 @@ class Scaling(Module):
         self.width = num_classes or num_labels or 1
 
     def fit(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Any:
-        """Fit to logits and targets of data that was not trained on; whole weights equal repetition, 0 removal."""
+        """Fit to held-out logits and targets; a weight of 2 equals two samples, 0 removes the sample."""
         raise NotImplementedError
 
     def _tensors(self, logits: Any, target: Any, sample_weight: Any) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -73,7 +73,7 @@ class Scaling(Module):
 
 
 class TemperatureScaling(Scaling):
-    """Logits divided by one number, which makes their log loss on held-out data least: predictions stay the same.
+    """Divides logits by the number that makes their held-out log loss least; predictions stay the same.
 
     >>> logits, target = torch.tensor([4.0, 4.0, 4.0, -4.0]), torch.tensor([1, 1, 0, 0])
     >>> scaling = TemperatureScaling().fit(logits, target)  # right in 3 of 4 cases: as if sure to 75 %
@@ -88,11 +88,11 @@ class TemperatureScaling(Scaling):
         self.register_buffer("temperature", torch.ones(()))
 
     def fit(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> TemperatureScaling:
-        """Fit to logits and targets of data that was not trained on; whole weights equal repetition, 0 removal."""
+        """Fit to held-out logits and targets; a weight of 2 equals two samples, 0 removes the sample."""
         return self.adopt(self._checked(*self._tensors(logits, target, sample_weight)))
 
     def adopt(self, profile: Profile) -> TemperatureScaling:
-        """Take the best temperature of losses that were profiled elsewhere."""
+        """Take the best temperature from losses that were profiled elsewhere."""
         if not profile.samples:
             raise InputError("expected samples to fit a temperature to, got none.")
         if profile.at_the_end:

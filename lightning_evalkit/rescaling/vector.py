@@ -1,4 +1,4 @@
-"""A line through the logits of every class, fitted to logits and targets that were not trained on."""
+"""Fits a line through the logits of every class to held-out logits and targets."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class VectorScaling(Scaling):
-    """Each logit times a number of its own, plus another: for binary problems a line through them (Platt's scaling).
+    """Multiplies each logit by a number of its own and adds another; for binary problems this is Platt's scaling.
 
-    It can also move decisions, and needs more data than one temperature. Fitted with all logits in memory, to the least
-    log loss; neither the size nor the mean of the logits matters. Where logits tell classes apart without an error (or
-    a class never occurs) there is no least loss: the fit then warns, and is one to targets that are a little less than
-    certain, as Platt has it: as if one more sample of every class had been seen.
+    It can change decisions, and needs more data than one temperature. It is fitted with all logits in memory, to the
+    least log loss; the size and mean of the logits do not matter. If the logits separate the classes, or a class never
+    occurs, there is no least loss: the fit then warns and uses Platt's targets, which are as if one more sample of
+    every class had been seen.
 
     >>> logits, target = torch.tensor([4.0, 4.0, 4.0, -4.0, -4.0]), torch.tensor([1, 1, 0, 0, 1])
     >>> VectorScaling().fit(logits, target)(logits).sigmoid()
@@ -41,7 +41,7 @@ class VectorScaling(Scaling):
         self.register_buffer("shift", torch.zeros(self.width, dtype=kind))
 
     def fit(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> VectorScaling:
-        """Fit to logits and targets of data that was not trained on; works inside inference mode too."""
+        """Fit to held-out logits and targets; works inside inference mode too."""
         logits, target, sample_weight = self._tensors(logits, target, sample_weight)
         self._checked(logits, target, sample_weight)
         with torch.inference_mode(False), torch.no_grad():
@@ -53,7 +53,7 @@ class VectorScaling(Scaling):
         return self
 
     def _samples(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None) -> Samples:
-        """Everything that weighs something, by element: logits of shape (M, C), targets (M,) or (M, L)."""
+        """Every element with a weight above 0: logits of shape (M, C), targets (M,) or (M, L)."""
         weight = torch.ones(target.shape[:1]) if sample_weight is None else sample_weight
         given = self.profile.counter.task.arranged(logits.cpu().double(), target.cpu(), weight.cpu().double())
         logits, target, weight = given
@@ -66,7 +66,7 @@ class VectorScaling(Scaling):
         return Samples(*rows)
 
     def _of_answers(self, samples: Samples) -> list[Line]:
-        """A line for every label by itself."""
+        """Fit a line for every label by itself."""
         lines, unbounded = [], []
         for label, parts in enumerate(zip(*(part.unbind(1) for part in samples), strict=True)):
             logits, answers, weights = (part[parts[2] > 0] for part in parts)
@@ -84,7 +84,7 @@ class VectorScaling(Scaling):
         return lines
 
     def _of_classes(self, samples: Samples) -> list[Line]:
-        """Lines that meet in one softmax."""
+        """Fit the lines of all classes jointly, through one softmax."""
         used = samples.weights.squeeze(1) > 0
         logits, target, weights = (
             samples.logits[used],
@@ -117,14 +117,14 @@ class Samples(NamedTuple):
 
 
 class Line(NamedTuple):
-    """What a logit is multiplied by, and what is added."""
+    """The factor and the offset of a logit."""
 
     scale: Tensor
     shift: Tensor
 
 
 class Centred:
-    """Logits (M, C) less their mean, in units of their spread, and how lines through those are undone."""
+    """Logits (M, C) minus their mean, in units of their spread, and how to map lines back."""
 
     def __init__(self, logits: Tensor, weights: Tensor) -> None:
         shares = (weights / weights.amax()).unsqueeze(1)
@@ -139,7 +139,7 @@ class Centred:
         self.mean, self.spread = mean * size, _or_one(spread) * size
 
     def undone(self, slopes: Tensor, shifts: Tensor) -> tuple[Tensor, Tensor]:
-        """The same lines through the logits as they were; one value alone says nothing of a slope, which stays 1."""
+        """The same lines through the original logits; a single value determines no slope, which stays 1."""
         slopes = torch.where(self.constant, 1.0, slopes / self.spread)
         return slopes, shifts - slopes * self.mean
 
@@ -149,7 +149,7 @@ def _or_one(values: Tensor) -> Tensor:
 
 
 def smoothed(target: Tensor, weights: Tensor, classes: int) -> Tensor:
-    """Targets as if one more sample of every class had been seen beside those of each: never certain, (M, C)."""
+    """Platt's targets, (M, C): as if one more sample of every class had been seen, so never certain."""
     seen = torch.zeros(classes, dtype=torch.float64).index_add_(0, target, weights)[target].unsqueeze(1)
     return (torch.nn.functional.one_hot(target, classes) * seen + 1) / (seen + classes)
 

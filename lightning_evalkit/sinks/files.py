@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """A temporary file to write to; it takes the place of ``path`` at the end, unless an error comes in between."""
+    """Yield a temporary file to write to; it replaces ``path`` at the end, unless an error occurs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")  # in one folder: a rename is all or nothing
     try:
@@ -32,18 +32,18 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """A text file."""
+    """Write a text file."""
     with replaced(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, content: Any) -> None:
-    """A JSON file for people and programs: indented, in a fixed order."""
+    """Write a JSON file: indented, in a fixed order."""
     write_text(path, json.dumps(_finite(content), indent=2, ensure_ascii=False, default=str) + "\n")
 
 
 def _finite(content: Any) -> Any:
-    """JSON knows neither NaN nor infinity."""
+    """Replace NaN and infinity, which JSON does not have."""
     if isinstance(content, dict):
         return {key: _finite(value) for key, value in content.items()}
     if isinstance(content, list):
@@ -52,7 +52,7 @@ def _finite(content: Any) -> Any:
 
 
 def write_csv(path: Path, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A CSV file with a line of headings; numbers in full precision."""
+    """Write a CSV file with a line of headings; numbers in full precision."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([headings, *rows])
     write_text(path, text.getvalue())

@@ -1,6 +1,6 @@
-"""Images, texts, PR curves, charts and hyperparameters into an event file: the one file that knows TensorBoard.
+"""Writes images, texts, PR curves, charts and hyperparameters to an event file: the one file that knows TensorBoard.
 
-Scalars are not written here: the logger of the training writes them, and charts and the HParams tab show those.
+Scalars are not written here: the training's logger writes them, and charts and the HParams tab show those.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from lightning_evalkit.counts import Counts
 
 LONGEST = 250
-"""Texts of hyperparameters are cut after so many characters."""
+"""Texts of hyperparameters are cut to this many characters."""
 
 Plain = bool | int | float | str
-"""What TensorBoard keeps of a hyperparameter."""
+"""The types of hyperparameters that TensorBoard stores."""
 
 
 def add_image(writer: SummaryWriter, tag: str, pixels: NDArray[np.uint8], step: int) -> None:
-    """An image of shape (height, width, 3)."""
+    """Write an image of shape (height, width, 3)."""
     writer.add_image(tag, pixels, step, dataformats="HWC")
 
 
 def add_text(writer: SummaryWriter, tag: str, markdown: str, step: int) -> None:
-    """A text in Markdown."""
+    """Write a text in Markdown."""
     writer.add_text(tag, markdown, step)
 
 
 def add_pr_curve(writer: SummaryWriter, tag: str, counts: Counts, step: int) -> None:
-    """Counts at thresholds that rise evenly from 0 to 1, at most 127; TensorBoard cuts where nothing is positive."""
+    """Write counts at up to 127 thresholds, evenly from 0 to 1; TensorBoard cuts where nothing is positive."""
     real = counts.real()
     precision, recall = (real.tp / real.predicted_positives).nan_to_num(1.0), real.tp / real.positives
     tp, fp, fn, tn = (cell.numpy() for cell in real.cells)
@@ -52,13 +52,13 @@ def add_pr_curve(writer: SummaryWriter, tag: str, counts: Counts, step: int) -> 
 
 
 def add_charts(writer: SummaryWriter, category: str, charts: Mapping[str, Iterable[str]]) -> None:
-    """Charts by title, each of several scalar tags; the layout written last is the one that is shown."""
+    """Write charts by title, each of several scalar tags; TensorBoard shows the layout that was written last."""
     layout = {title: ["Multiline", list(map(_only, tags))] for title, tags in charts.items()}
     writer.add_custom_scalars({category: layout})
 
 
 def _only(tag: str) -> str:
-    """TensorBoard takes a pattern that fits the beginning of tags."""
+    """A pattern that matches one tag; TensorBoard matches the beginning of tags."""
     return f"{re.escape(tag)}$"
 
 
@@ -66,10 +66,10 @@ def _only(tag: str) -> str:
 
 
 def start_session(writer: SummaryWriter, hyperparameters: Mapping[str, Any]) -> None:
-    """The hyperparameters of a run, once.
+    """Write the hyperparameters of a run, once.
 
-    No list of metrics goes with them: TensorBoard would take the list of one run for all, and so hide what others have.
-    Without one it offers the last value of every scalar of every run, and columns for the hyperparameters of all.
+    No list of metrics goes with them: TensorBoard would use the list of one run for all, and hide what others have.
+    Without a list it offers the last value of every scalar of every run, and columns for the hyperparameters of all.
     """
     info = proto.SessionStartInfo(start_time_secs=time.time())
     for name, value in flat(hyperparameters).items():
@@ -79,7 +79,7 @@ def start_session(writer: SummaryWriter, hyperparameters: Mapping[str, Any]) -> 
 
 
 def end_session(writer: SummaryWriter, succeeded: bool) -> None:
-    """How the run ended, once."""
+    """Write how the run ended, once."""
     status = api_pb2.STATUS_SUCCESS if succeeded else api_pb2.STATUS_FAILURE
     info = proto.SessionEndInfo(status=status, end_time_secs=time.time())
     _add(writer, metadata.SESSION_END_INFO_TAG, proto.HParamsPluginData(session_end_info=info))
@@ -92,7 +92,7 @@ def _add(writer: SummaryWriter, tag: str, data: proto.HParamsPluginData) -> None
 
 
 def flat(hyperparameters: Mapping[str, Any]) -> dict[str, Plain]:
-    """Nested values by their path, as numbers, texts and truth values.
+    """Flatten nested values by their path, as numbers, texts and truth values.
 
     >>> flat({"lr": 0.1, "optimizer": {"name": "Adam", "betas": [0.9, 0.99], "decay": None}})
     {'lr': 0.1, 'optimizer/name': 'Adam', 'optimizer/betas': '[0.9, 0.99]', 'optimizer/decay': 'None'}

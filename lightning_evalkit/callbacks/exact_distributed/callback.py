@@ -1,9 +1,9 @@
-"""Every row of the data counted once, on any number of ranks.
+"""Counts every row of the data once, on any number of ranks.
 
-1. Loaders of validation and test give every row to one rank (``loaders``): metrics, losses, anything is then exact.
-2. Where a row that another rank has is alone in its batch, the step runs with it, as ranks have to keep in step, and
-   what it counts and logs is taken back (``repeat_guard``).
-3. Ranks then hold different numbers of rows: lists are joined (``gathering``) and logged means are weighed with that.
+1. The loaders of validation and test give every row to one rank (``loaders``). Metrics, losses, anything is then exact.
+2. If a row that another rank has is alone in its batch, the step runs with it, because ranks must stay in step, and
+   what it counts and logs is rolled back (``repeat_guard``).
+3. Ranks then hold different numbers of rows: lists are gathered (``gathering``) and logged means weighted accordingly.
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ if TYPE_CHECKING:
     from lightning_evalkit.trainer import LightningModule, Trainer
 
 ADVICE = r"Using `DistributedSampler` with the dataloaders\. During `trainer\.(validate|test)\(\)`"
-"""How Lightning begins to recommend a single device, as rows would be repeated on several."""
+"""The first words of Lightning's advice to use one device, because several would repeat rows."""
 
 
 class ExactDistributedEvaluation(RestoringCallback):
-    """Validation and test on many ranks with the numbers of one process; nothing happens on one rank, or in training.
+    """Gives validation and test on many ranks the numbers of one process; does nothing on one rank or in training.
 
-    Lightning repeats rows of a data set that ranks cannot share out evenly. This leaves the repeats out of evaluations
-    and metrics of this package and of torchmetrics, on the module or in a callback, and of values that ``self.log``
-    averages, sums or takes the extreme of over an epoch. Ranks still run equally many batches, as DDP and FSDP need,
-    but the last may have a row less on some of them, which matters to code that gathers tensors of equal shapes by
-    hand; and a rank without any row of its own logs NaN as its mean where ranks are not joined (``sync_dist=False``).
-    With ``drop_last`` or ``limit_val_batches`` the rows of the batches that are run are counted once.
+    Lightning repeats rows of a data set that ranks cannot share evenly. This callback keeps the repeats out of
+    evaluations and metrics, of this package and of torchmetrics, in the module or in a callback, and out of values that
+    ``self.log`` averages, sums or takes the extreme of over an epoch. All ranks still run the same number of batches,
+    as DDP and FSDP need. The last batch of some ranks may have a row less, which matters to code that gathers tensors
+    of equal shapes by hand. A rank without any row of its own logs NaN as its mean if ranks are not joined
+    (``sync_dist=False``). With ``drop_last`` or ``limit_val_batches``, the rows of the batches that run are counted
+    once.
 
-    A loader of which it cannot be told which rows are repeats, and a metric that is not updated with the batch's rows,
-    so that its value depends on how rows fall into batches, are named once.
+    Warns once about loaders whose repeated rows cannot be identified, and about metrics that are not updated with the
+    rows of the batch, whose value depends on how rows are batched.
 
     >>> from lightning.pytorch import Trainer
     >>> trainer = Trainer(callbacks=[ExactDistributedEvaluation()], logger=False, accelerator="cpu")
@@ -64,7 +65,7 @@ class ExactDistributedEvaluation(RestoringCallback):
     # ---- the trainer's hooks: those of a callback run before the module's own
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Get hold of the loaders before they are read."""
+        """Patch the loaders before they are read."""
         first = next(each for each in callbacks_of(trainer) if isinstance(each, ExactDistributedEvaluation))
         if trainer.world_size > 1 and stage != TrainerFn.PREDICTING and first is self:
             self._patches.place(trainer.strategy, "process_dataloader", partial(self._process, trainer))
@@ -72,31 +73,31 @@ class ExactDistributedEvaluation(RestoringCallback):
             self._advice = warnings.filters[0]
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Get hold of what is logged."""
+        """Patch what logs."""
         self._start(trainer)
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Get hold of what is logged."""
+        """Patch what logs."""
         self._start(trainer)
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Get hold of the metrics where that is needed."""
+        """Patch the metrics in a batch that needs it."""
         self._begin(trainer, pl_module, batch, batch_idx, dataloader_idx)
 
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Get hold of the metrics where that is needed."""
+        """Patch the metrics in a batch that needs it."""
         self._begin(trainer, pl_module, batch, batch_idx, dataloader_idx)
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Let go of the metrics."""
+        """Restore the metrics."""
         self._watch.end()
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Let go of the metrics."""
+        """Restore the metrics."""
         self._watch.end()
 
     # ---- what they do
@@ -142,7 +143,7 @@ class ExactDistributedEvaluation(RestoringCallback):
         return is_repeat(loaders[place], number)
 
     def leave(self, trainer: Trainer) -> None:
-        """Let go of everything."""
+        """Restore everything."""
         self._watch.end()
         self._watch.results = None
         self._patches.remove()

@@ -1,7 +1,7 @@
-"""Joining lists of tensors over ranks that hold different numbers of rows.
+"""Gathers lists of tensors from ranks that hold different numbers of rows.
 
-torchmetrics gathers a list entry by entry, or joined to one tensor if it has more than one entry. Ranks with another
-number of entries, or with a single number where others have a list of them, would wait for each other for ever.
+torchmetrics gathers a list entry by entry, or as one tensor if it has several entries. Ranks with different numbers of
+entries, or with a single number where others have a list, would wait for each other for ever.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def keeps_lists(metric: Metric | MetricCollection) -> TypeGuard[Metric]:
-    """Whether it is a metric with lists that torchmetrics joins over ranks in its own way."""
+    """Whether a metric has lists that torchmetrics gathers in its own way."""
     if not isinstance(metric, Metric) or type(metric).sync is not Metric.sync:
         return False
     lists = any(isinstance(default, list) for default in metric._defaults.values())
@@ -32,7 +32,7 @@ def gathered(
     dist_sync_fn: Callable[..., Any] = gather_all_tensors,
     process_group: Any = None,
 ) -> None:
-    """Make the states of a metric those of all ranks, however many entries each has."""
+    """Replace the states of a metric by those of all ranks, however many entries each has."""
     lists = {name: state for name in metric._defaults if isinstance(state := getattr(metric, name), list)}
     apart = {name: state for name, state in lists.items() if metric._reductions[name] is not dim_zero_cat}
     for name, state in lists.items():

@@ -1,8 +1,8 @@
-"""Which rows a rank reads. A padded sampler gives rank r of W the positions r, r + W, … of one list that is filled up
-to a multiple of W: so at most one row of a rank is also another's, and it is the last.
+"""Decides which rows a rank reads.
 
-That row is taken out of its batch. Where it is alone in its batch it stays, so that every rank has as many batches, and
-the number of that batch is known.
+A padded sampler gives rank r of W the positions r, r + W, … of one list that is padded to a multiple of W. So at most
+one row of a rank is also another's, and it is the last. That row is removed from its batch. If it is alone in its batch
+it stays, so that every rank has the same number of batches, and the number of that batch is noted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOTHING: Any = object()
 
 
 class SplitRows(Sampler[Any]):
-    """The rows of a rank of which the last is a repeat; which one that is, is known from when it has been read."""
+    """The rows of a rank whose last one is a repeat; which row that is, is known once it has been read."""
 
     def __init__(self, sampler: Any) -> None:
         self.sampler, self.repeat = sampler, NOTHING
@@ -47,7 +47,7 @@ class SplitRows(Sampler[Any]):
 
 
 class Batches(Sampler[list[Any]]):
-    """The batches of a rank without its repeat, as many as with it."""
+    """The batches of a rank without its repeat, and as many as with it."""
 
     def __init__(self, batches: Any) -> None:
         self.sampler = batches.sampler  # where Lightning sets the epoch
@@ -74,7 +74,7 @@ class Batches(Sampler[list[Any]]):
 
 
 def unknown(loader: Any) -> str | None:
-    """Why it cannot be told which rows are repeats; None if it can."""
+    """Why repeats cannot be identified; None if they can."""
     if not isinstance(loader, DataLoader):
         # The TensorLoader of this package has an order, and gives every row once unless that is shuffled for training.
         shuffled = getattr(getattr(loader, "order", None), "shuffle", True)
@@ -91,7 +91,7 @@ def unknown(loader: Any) -> str | None:
 
 
 def without_repeat(loader: Any) -> Any:
-    """A loader that gives every row of the data to one rank; the given one where that is so already."""
+    """Return a loader that gives every row to one rank; the given loader if it does so already."""
     if not isinstance(loader, DataLoader) or isinstance(loader.batch_sampler, Batches) or not _repeats(loader):
         return loader
     batches: Any = loader.batch_sampler
@@ -102,7 +102,7 @@ def without_repeat(loader: Any) -> Any:
 
 
 def is_repeat(loader: Any, number: int) -> bool:
-    """Whether a batch of a loader holds nothing but a row that another rank has."""
+    """Whether a batch holds only a row that another rank has."""
     by = [getattr(loader, name, None) for name in ("sampler", "batch_sampler")]
     return any(isinstance(each, (SplitRows, Batches)) and number in each.repeated for each in by)
 

@@ -1,4 +1,4 @@
-"""Where metrics are: in the module, in its attributes, and in those of callbacks."""
+"""Finds metrics: in the module, in its attributes, and in those of callbacks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _modules(trainer: Trainer, module: LightningModule) -> Iterator[tuple[str, M
 
 
 def _held(owner: object) -> Iterator[tuple[str, Module]]:
-    """Modules that are attributes, or in lists and dictionaries that are."""
+    """Modules that are attributes, or in attributes that are lists or dictionaries."""
     for name, value in vars(owner).items():
         if isinstance(value, Mapping):
             parts: Iterable[tuple[object, object]] = value.items()

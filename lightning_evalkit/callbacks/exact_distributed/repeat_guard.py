@@ -1,4 +1,4 @@
-"""What metrics count and the module logs in a batch, taken back where the batch is a repeat."""
+"""Rolls back what metrics count and the module logs in a batch that is a repeat."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RepeatGuard:
-    """Stands between metrics and those who update them, in the batches where that is needed."""
+    """Patches metrics in the batches where repeats occur."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
@@ -32,7 +32,7 @@ class RepeatGuard:
         self._repeat = self._inside = False
 
     def begin(self, found: Iterable[tuple[str, Module]], batch: Any, repeat: bool) -> None:
-        """RepeatGuard these metrics in this batch."""
+        """Guard these metrics in this batch."""
         self._batch, self._repeat = batch, repeat
         for path, metric in found:
             count = partial(self._count, path, metric)
@@ -44,13 +44,13 @@ class RepeatGuard:
                 self._patches.place(metric, "forward", count)
 
     def end(self) -> None:
-        """Let go of the metrics."""
+        """Restore the metrics."""
         self._patches.remove()
         self._batch, self._repeat = None, False
 
     @property
     def _repeated(self) -> bool:
-        """Whether a repeat is at hand: until ``end`` is called, others may log what belongs to the whole epoch."""
+        """Whether the current batch is a repeat; after ``end``, others may log what belongs to the whole epoch."""
         return self._repeat and self.results.batch is self._batch
 
     def _count(self, path: str, metric: Module, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -73,12 +73,12 @@ class RepeatGuard:
             )
 
     def _leave_out(self, update: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-        """Tallies are joined over ranks without an update too, and a graph of one can be traced without it."""
+        """Skip the update of a tally: it joins ranks without one too, and a compiled graph stays as it is."""
         if self._inside or not self._repeated:
             update(*args, **kwargs)
 
     def log(self, update: Callable[..., None], key: str, value: Any, batch_size: int) -> None:
-        """Add a value to what is logged of an epoch; nothing, also not a NaN, for a batch without rows."""
+        """Log a value; nothing, not even a NaN, for a batch without rows."""
         metric = self.results[key]
         with rolled_back(metric) if self._repeated or batch_size == 0 else nullcontext():
             update(key, value, batch_size)

@@ -1,7 +1,7 @@
-"""Counting that is taken back.
+"""Rolls back what metrics counted.
 
-An update is run and what it changed put back, rather than left out: a list of tensors has then an entry of no rows, of
-the type and shape that joining it with those of other ranks needs, and every collective takes place on every rank.
+An update runs and is undone, instead of being skipped: a list of tensors then has an entry of no rows, with the type
+and shape that gathering needs, and every collective takes place on every rank.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 GROUPS = ("_groups", "_groups_checked", "_state_is_copy")
-"""How a collection shares states, which it decides by the first batch that it sees."""
+"""How a collection shares states; it decides that by its first batch."""
 
 
 @contextmanager
 def rolled_back(counting: Module) -> Iterator[None]:
-    """Whatever a metric or a collection, and the metrics inside them, count meanwhile is taken back."""
+    """Roll back whatever a metric or collection, and the metrics inside, count in this context."""
     parts = list(counting.modules())
     states = [_States(part) for part in parts if isinstance(part, Metric)]
     groups = [(part, deepcopy(_groups(part))) for part in parts if isinstance(part, MetricCollection)]
@@ -44,7 +44,7 @@ def _groups(collection: MetricCollection) -> dict[str, Any]:
 
 
 class _States:
-    """What a metric holds, as objects, which metrics may share, and as values."""
+    """The states of a metric: as objects, which metrics may share, and as values."""
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
@@ -61,7 +61,7 @@ class _States:
             setattr(self.metric, name, state)
 
     def _emptied(self, name: str, entries: list[Any]) -> list[Any]:
-        """New entries without their rows; none where ranks need not have equally many."""
+        """New entries without their rows; none if ranks may have different numbers of them."""
         if type(self.metric)._sync_dist is not Metric._sync_dist:
             return []
         if self.metric._reductions[name] is dim_zero_cat:
@@ -74,7 +74,7 @@ def _copied(state: Any) -> Any:
 
 
 def _restored(state: Tensor, before: Tensor, now: Tensor) -> Tensor:
-    """The same object, unless counting gave it another type or made many of one, as it did on other ranks."""
+    """The same object, unless counting changed its type or split it, as it did on other ranks."""
     many = now.ndim > before.ndim == 0
     if many or now.dtype != before.dtype:
         return before.to(now.dtype).expand_as(now if many else before).clone()

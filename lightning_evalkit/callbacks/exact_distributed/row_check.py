@@ -1,4 +1,4 @@
-"""Whether what a metric is given has the rows of the batch, or is a summary of them."""
+"""Tells whether a metric is given the rows of the batch, or a summary of them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def has_rows(given: Any, batch: Any) -> bool:
-    """Whether something given has as many entries as the batch has rows, or several for each row.
+    """Whether a value has as many entries as the batch has rows, or several for each row.
 
-    An integer that is the number of rows weighs a summary by it, which is as good. True also where the batch is of a
-    kind whose rows cannot be counted.
+    An integer that is the number of rows weights a summary, which is as good. True also for batches whose rows cannot
+    be counted.
 
     >>> import torch
     >>> batch = (torch.zeros(4, 2), torch.zeros(4))
@@ -36,7 +36,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _lengths(value: Any) -> Iterator[int]:
-    """The first dimension of a tensor, the length of a list, and those of what is inside."""
+    """The first dimension of a tensor, the length of a list, and those of their contents."""
     if isinstance(value, Tensor):
         yield from value.shape[:1]
     elif isinstance(value, (list, tuple, Mapping)):

@@ -1,4 +1,4 @@
-"""Which evaluations belong to a stage of the training: those that it changes. No name is interpreted."""
+"""Finds the evaluations of a stage: those that it changes. No name is interpreted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def evaluations(trainer: Trainer, module: LightningModule) -> dict[str, Evaluation]:
-    """The evaluations in a module, by the path of their attribute, and those of callbacks that count by themselves."""
+    """The evaluations of a module, by attribute path, and those of callbacks that count."""
     found = {name: each for name, each in module.named_modules() if isinstance(each, Evaluation)}
     owned = [getattr(callback, "stages", None) for callback in callbacks_of(trainer)]
     for number, stages in enumerate(each for each in owned if isinstance(each, StageEvaluations)):
@@ -31,14 +31,14 @@ class ChangedEvaluations:
         self._validated: set[str] = set()
 
     def begin(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
-        """Before every batch; the first counts: every hook that may reset at the start of an epoch has run by then."""
+        """Note the counts before the first batch; by then every hook that may reset them has run."""
         if stage not in self._before:
             self._before[stage] = _updates(evaluations(trainer, module))
 
     def end(self, trainer: Trainer, module: LightningModule, stage: str) -> dict[str, Evaluation]:
-        """At the end of an epoch, before the module's own hook may reset: what the stage changed on any rank.
+        """Return what the stage changed on any rank; call it before the module's own hook resets.
 
-        Reading an evaluation joins the ranks, so all of them have to read the same, also one to which no batch came.
+        Reading an evaluation is a collective, so every rank reads the same ones, also a rank that got no batch.
         """
         found = evaluations(trainer, module)
         after = _updates(found)

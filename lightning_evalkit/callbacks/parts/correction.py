@@ -1,4 +1,4 @@
-"""Logits that are corrected where they are evaluated and predicted, whatever the module: at its seam, or behind it."""
+"""Corrects the logits that a module evaluates and predicts with: in our modules' own place for it, or after a call."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Corrected:
-    """What a module's ``forward`` returns, corrected.
+    """Replaces a module's ``forward``, and corrects what it returns.
 
-    A hook would not do: a strategy that wraps the module sends whole steps through its call, with a ``forward`` put
-    there for that one call, and a hook would take what a step returns for logits.
+    A hook would not do: a strategy that wraps the module sends whole steps through its call, with a temporary
+    ``forward``, and a hook would take the step's output for logits.
     """
 
     def __init__(self, module: Module) -> None:
@@ -31,24 +31,24 @@ class Corrected:
         self.corrections: list[Callable[[Any], Any]] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the module's own, and correct."""
+        """Call the module's own ``forward``, and correct the result."""
         output = self.forward(*args, **kwargs)
         for correction in self.corrections:
             output = correction(output)
         return output
 
     def leave(self, module: Module) -> None:
-        """Leave the module as it was, once nothing is corrected."""
+        """Restore the module once nothing is corrected any more."""
         if not self.corrections and vars(module).pop("forward", None) is not None and self._instead is not None:
             module.forward = self._instead
 
 
 class Correction(RestoringCallback):
-    """Puts a module behind the logits of a LightningModule, in some stages.
+    """Applies a module to the logits of a LightningModule, in some stages.
 
-    This package's classifiers have a place for it, in front of what is decided and behind what the loss is computed of.
-    Of any other module, what it returns when it is called (or what its part ``submodule`` returns) are the logits, and
-    all that the module does with them in these stages is done with corrected ones.
+    Our classifiers correct the logits they evaluate and predict with, not those of the loss. For any other module, the
+    logits are what its call returns (or the call of its part ``submodule``), and everything that the module does with
+    them in these stages uses the corrected ones.
     """
 
     correction: Module
@@ -67,7 +67,7 @@ class Correction(RestoringCallback):
         return True
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Take the place behind the logits."""
+        """Start to correct the logits."""
         self.leave(trainer)
         self._applied = False
 
@@ -90,7 +90,7 @@ class Correction(RestoringCallback):
 
     @property
     def is_validated(self) -> bool:
-        """Whether validation sees what comes out of it."""
+        """Whether validation sees the corrected logits."""
         return RunningStage.VALIDATING in self.corrected
 
     def _part(self, module: LightningModule) -> Module:
@@ -121,11 +121,11 @@ class Correction(RestoringCallback):
         super().leave(trainer)
 
     def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """A step that goes around the place of the logits would be evaluated uncorrected."""
+        """Refuse a step that bypasses the correction: it would be evaluated uncorrected."""
         self._insist(pl_module, "test_step")
 
     def on_predict_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """A step that goes around the place of the logits would predict uncorrected."""
+        """Refuse a step that bypasses the correction: it would predict uncorrected."""
         self._insist(pl_module, "predict_step")
 
     def _insist(self, module: LightningModule, step: str) -> None:
@@ -138,7 +138,7 @@ class Correction(RestoringCallback):
 
 
 class LogitWatch:
-    """Keeps what comes to the place behind the logits, if that is a tensor, and leaves it as it is."""
+    """Records the logits that pass the place of correction, and leaves them unchanged."""
 
     def __init__(self, module: Any) -> None:
         self.passed: Passed | None = None
@@ -151,7 +151,7 @@ class LogitWatch:
 
 
 def has_a_place(module: Any) -> bool:
-    """Whether a module is one of this package's, which correct what is decided by themselves."""
+    """Whether a module is one of ours, which correct the logits they decide with by themselves."""
     return isinstance(getattr(module, "corrections", None), list) and callable(getattr(module, "decided", None))
 
 

@@ -1,8 +1,8 @@
-"""What thresholds that were chosen on validation decide of scores that came another way: scaled, or as probabilities.
+"""Applies thresholds that were chosen on validation to scores that were scaled since, or became probabilities.
 
-Where the scores as validation saw them can be had, they are what is compared: a scaling with a negative slope turns the
-order round, and a probability of 1 stands for many logits. Otherwise the smallest score that is called positive goes
-the same way as the others, and what does not come out below it is positive.
+If the scores as validation saw them are known, those are compared: a scaling with a negative slope reverses the order,
+and a probability of 1 stands for many logits. Otherwise the smallest positive score goes through the same scaling, and
+everything at or above the result is positive.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     Way = Callable[[Tensor], Tensor]
 
 CLOSE = 1e-2
-"""By how much scores in half precision may differ from themselves computed in another one."""
+"""How far scores in half precision may be from the same scores in another precision."""
 VISIBLE = 1e-3
 """A difference of logits that a decision should see."""
 
 
 class Passed(NamedTuple):
-    """Logits as they came to a place behind the module, and as they left it."""
+    """The logits that entered and that left a correction."""
 
     before: Tensor
     after: Tensor
@@ -48,12 +48,12 @@ class Decisions:
         return (scores > self._spread(cuts, scores)).long()
 
     def of(self, scores: Tensor, kind: str, passed: Passed | None, corrections: Sequence[Way] = ()) -> Tensor:
-        """Labels of scores of another kind, or behind corrections; ``passed`` is where they may have come from."""
+        """Label scores of another kind, or after corrections; ``passed`` is where they may come from."""
         validated = self._validated(scores, kind, passed, bool(corrections))
         return self.of_validated(validated) if validated is not None else self._behind(scores, kind, corrections)
 
     def _validated(self, scores: Tensor, kind: str, passed: Passed | None, corrected: bool) -> Tensor | None:
-        """The scores as validation would have seen them; None if they are not known."""
+        """The scores as validation would have seen them; None if unknown."""
         if kind == self.inputs and not corrected:
             return scores
         if kind == "logits" and not corrected:
@@ -64,7 +64,7 @@ class Decisions:
         return before if self.inputs == "logits" else before.to(scores.dtype).sigmoid()
 
     def _behind(self, scores: Tensor, kind: str, corrections: Sequence[Way]) -> Tensor:
-        """By what becomes of the smallest positive score; a correction that falls puts the positive ones below it."""
+        """Compare with the corrected smallest positive score; a falling correction puts positives below it."""
 
         def moved(numbers: Tensor) -> Tensor:
             for correction in corrections:
@@ -81,7 +81,7 @@ class Decisions:
         return torch.where(rises, scores >= edge, scores <= edge).long()
 
     def _warn(self, scores: Tensor, edge: Tensor, blurred: Tensor) -> None:
-        """Say once that scores cannot be told from others that are on the other side of the threshold."""
+        """Warn once that rounding hides on which side of the threshold some scores are."""
         same = (scores == edge) & blurred
         if self._warned or not bool(same.any()):
             return

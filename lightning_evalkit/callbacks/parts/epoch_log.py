@@ -1,4 +1,4 @@
-"""The numbers of an epoch through ``self.log``: joined over ranks already, and under names that nobody else logs."""
+"""Logs the numbers of an epoch through ``self.log``: joined over ranks already, under names that nobody else logs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ OTHERWISE = (
 
 
 class Precomputed(Metric):
-    """A number over all ranks.
+    """A number that is joined over ranks already.
 
-    Of plain tensors Lightning would advise to join them once more, and would average two of one name in silence.
+    For plain tensors Lightning would advise to join them again, and would silently average two of the same name.
     """
 
     def __init__(self, value: Tensor) -> None:
@@ -37,12 +37,12 @@ class Precomputed(Metric):
         """Nothing is added."""
 
     def compute(self) -> Tensor:
-        """The number."""
+        """Return the number."""
         return self.value
 
 
 def log(module: LightningModule, values: Mapping[str, Tensor], shown: Collection[str]) -> None:
-    """Log once per epoch, and show some in the progress bar; names have the suffix of their dataloader already."""
+    """Log once per epoch; names include the suffix of their dataloader already."""
     for name, value in values.items():
         module.log(
             name,
@@ -55,14 +55,14 @@ def log(module: LightningModule, values: Mapping[str, Tensor], shown: Collection
 
 
 def refuse_taken(trainer: Trainer, names: Collection[str]) -> None:
-    """Names that something else has logged in this epoch are refused; Lightning would keep the last of the two."""
+    """Refuse names that something else has logged in this epoch; Lightning would keep the last of the two."""
     taken = sorted((name, hook) for name, hook in logged_names(trainer) if name in names)
     if taken:
         raise InputError(f"{taken[0][0]!r} was logged in {taken[0][1]}, and {OTHERWISE}")
 
 
 def explain_refusal(exception: BaseException, names: Collection[str]) -> None:
-    """Names that the module logs later in the same hook are refused by Lightning, which cannot say who was first."""
+    """Add the remedy to Lightning's error about a name that the module logs later in the same hook."""
     text = str(exception)
     if is_misconfiguration(exception) and any(f"self.log({name}," in text for name in names):
         exception.args = (f"{text}: {OTHERWISE}",)

@@ -1,4 +1,4 @@
-"""Methods of single objects, replaced for a while."""
+"""Replaces methods of single objects for a while."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 class MethodPatch:
-    """Takes the place of a method until it is removed: ``call`` gets the method itself and its arguments.
+    """Replaces a method until it is removed: ``call`` gets the original method and the arguments.
 
-    A copy of the object, by pickle too, has its own method again.
+    A copy of the object, a pickled one too, has its own method again.
     """
 
     def __init__(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
@@ -21,7 +21,7 @@ class MethodPatch:
         vars(owner)[name] = self  # not through a __setattr__ that may have opinions
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the method does now."""
+        """Call the replacement."""
         return self.call(self.method, *args, **kwargs)
 
     def remove(self) -> None:
@@ -35,7 +35,7 @@ class MethodPatch:
 
 
 class MethodPatches:
-    """Stand-ins that are removed together."""
+    """Patches that are removed together."""
 
     def __init__(self) -> None:
         self._placed: dict[tuple[int, str], MethodPatch] = {}

@@ -1,4 +1,4 @@
-"""A callback that has changed something leaves it as it was, also where a run ends in an exception."""
+"""A callback that restores what it changed, also when a run ends in an exception."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 class RestoringCallback(Callback):
-    """Leaves once a run is over, however it ended: then Lightning calls one of two hooks."""
+    """Calls ``leave`` at the end of a run, however it ended: Lightning calls one of the two hooks."""
 
     def leave(self, trainer: Trainer) -> None:
-        """Put back what was changed, and do what is due at the end; twice is as good as once."""
+        """Restore what was changed, and finish what is due; calling it twice does no harm."""
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Leave."""
+        """Leave after a run."""
         self.leave(trainer)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Leave."""
+        """Leave after an exception."""
         self.leave(trainer)

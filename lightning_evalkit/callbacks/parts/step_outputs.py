@@ -1,4 +1,4 @@
-"""What a step returned into what an evaluation counts."""
+"""Turns what a step returned into what an evaluation counts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KEYS = {"logits": ("logits", "preds"), "probabilities": ("probabilities", "preds"), "labels": ("preds",)}
-"""Under which names predictions are looked for, by what they are declared to be: never as what they are not."""
+"""The keys under which predictions are looked for, by what they are declared to be."""
 
 
 @dataclass(frozen=True)
 class StepOutputs:
-    """Finds predictions, targets and, where they are declared, weights: by their keys or by a function."""
+    """Finds predictions, targets and declared weights, by their keys or by a function."""
 
     inputs: str
     weighted: bool
     preds_key: str | None
     target_key: str
     weight_key: str | None
-    """None says that weights are left out on purpose; else those that come undeclared are refused."""
+    """None ignores weights on purpose; otherwise undeclared weights are refused."""
     take: Callable[[Any, Any], Any] | None
     who: str = "Evaluate"
     remedy: str = "declare its evaluation with weighted=True to use them, or say weight_key=None to leave them out"
@@ -39,7 +39,7 @@ class StepOutputs:
             )
 
     def of(self, outputs: Any, batch: Any, step: str) -> tuple[Tensor, ...] | None:
-        """Tensors without their graphs; None if the function leaves the batch out."""
+        """Return detached tensors, or None if the function skips the batch."""
         found = self._by_key(outputs, step) if self.take is None else self._taken(self.take(outputs, batch))
         return None if found is None else tuple(tensor.detach() for tensor in found)
 
@@ -87,7 +87,7 @@ class StepOutputs:
         return tuple(found)
 
     def untold(self, where: str) -> str:
-        """That there are weights which would be ignored."""
+        """The error about weights that would be ignored."""
         return f"{where}, but {self.who} was not told of any weights: {self.remedy}."
 
 
@@ -99,7 +99,7 @@ def of_logits(
     take: Callable[[Any, Any], Any] | None,
     who: str,
 ) -> StepOutputs:
-    """Of a callback that looks at logits itself: ``weighted`` may be left open, and False leaves weights out."""
+    """For a callback that reads logits: ``weighted=None`` leaves weights open, False ignores them."""
     key = None if weighted is False else weight_key
     remedy = "say weighted=True to use them, or weighted=False to leave them out"
     return StepOutputs("logits", bool(weighted), preds_key, target_key, key, take, who, remedy)
@@ -110,7 +110,7 @@ def _are_tensors(values: Any) -> bool:
 
 
 def described(value: Any) -> str:
-    """What came, in the words of an error.
+    """Describe a value in the words of an error.
 
     >>> described({"loss": 0.5})
     "a dict with 'loss' (float)"

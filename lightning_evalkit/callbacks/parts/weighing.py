@@ -1,4 +1,4 @@
-"""Which parts of a run count with weights, so that a callback that was not told of any can say so."""
+"""Finds the parts of a run that use sample weights, so that a callback that was not told of them can say so."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 def is_weighted(module: Any) -> bool:
-    """Whether a module is one of this package's, declared with weights, which its steps then return."""
+    """Whether a module is one of ours and declared with weights, which its steps then return."""
     return bool(getattr(module, "weighted", False)) and callable(getattr(module, "decided", None))
 
 
 def weight_of(target: Tensor, sample_weight: Tensor | None) -> Tensor:
-    """The weights; samples without any weigh 1."""
+    """Return the weights; 1 for samples without any."""
     return torch.ones(target.shape[:1], device=target.device) if sample_weight is None else sample_weight
 
 
 def weighing(trainer: Trainer, module: LightningModule, asking: Any) -> str | None:
-    """Who counts with weights, in words: the module or a metric in it, or another callback."""
+    """Name what uses weights: the module, a metric in it, or another callback."""
     for name, each in module.named_modules():
         if isinstance(each, Tally) and each.counter.task.weighted:
             return f"{type(module).__name__} counts with weights (in {name})"
