@@ -8,6 +8,7 @@ from tempfile import mkdtemp
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
+import torch
 from jsonargparse import ArgumentError
 
 from lightning_evalkit.cli.messages import WrongError, in_one_line
@@ -31,6 +32,13 @@ def read(path: Any) -> Iterator[None]:
         raise
     except Exception as wrong:
         raise WrongError(_unreadable(path, wrong)) from wrong
+
+
+def model_of(path: Any) -> dict[str, Any]:
+    """A configuration of the model that a checkpoint was saved with; nothing where it carries no hyperparameters."""
+    saved = torch.load(path, map_location="cpu", weights_only=True).get("hyper_parameters", {})
+    saved.pop("_instantiator", None)
+    return {"class_path": saved.pop("_class_path"), "dict_kwargs": saved} if "_class_path" in saved else saved
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import torch
 from jsonargparse import ArgumentError
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
@@ -61,8 +62,12 @@ class EvalkitCLI(LightningCLI):
         trainer = self.config[self.config.subcommand].trainer
         if not hasattr(trainer, "max_epochs"):
             raise WrongError(f"trainer: expected options of the trainer, got {trainer!r}.")
+        self._take_hyperparameters()
 
     def _parse_ckpt_path(self) -> None:
+        """Nothing: Lightning reads a checkpoint here from 2.5.5 on, and lets it win over what was asked for."""
+
+    def _take_hyperparameters(self) -> None:
         """What the checkpoint says about its model, except where something else was asked for."""
         command = self.config.subcommand
         path = self.config[command].ckpt_path
@@ -70,7 +75,8 @@ class EvalkitCLI(LightningCLI):
             return
         asked = self.parser.parse_args(self.asked, defaults=False)[command].model
         with checkpoints.read(path):
-            super()._parse_ckpt_path()
+            saved = checkpoints.model_of(path)
+            self.config = self.parser.parse_object({command: {"model": saved}}, self.config) if saved else self.config
         if asked.class_path != self.config[command].model.class_path:
             of = self.config[command].model.class_path
             raise WrongError(f"{path} is a checkpoint of {of}, asked for is {asked.class_path}.")
@@ -84,6 +90,14 @@ class EvalkitCLI(LightningCLI):
         """Constructors refuse values."""
         with _readable(ValueError):
             super().instantiate_classes()
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        """Without the checkpoints of a configuration, the base's too, where ``enable_checkpointing`` is false."""
+        trainer = self.config_init[self.config.subcommand].trainer
+        if trainer.enable_checkpointing is False:
+            given = trainer.callbacks if isinstance(trainer.callbacks, list) else [trainer.callbacks]
+            kwargs["callbacks"] = [each for each in given if each and not isinstance(each, Checkpoint)]
+        return super().instantiate_trainer(**kwargs)
 
     def _run_subcommand(self, subcommand: str) -> None:
         with checkpoints.kept(self.trainer):

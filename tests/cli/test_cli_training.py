@@ -24,7 +24,7 @@ from sklearn import metrics as sklearn
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from lightning_evalkit.callbacks import TensorBoardReport
+from lightning_evalkit.callbacks import ExactResume, TensorBoardReport
 from lightning_evalkit.cli import main
 from lightning_evalkit.cli.training import launched
 from lightning_evalkit.data import (
@@ -483,6 +483,16 @@ def test_what_is_not_said_comes_from_the_checkpoint(run: Run):
     """The hidden layer need not be repeated."""
     ended = launched(["test", *LEARNING[:7], f"--ckpt_path={run.checkpoint}", *SMALL, *SILENT])
     assert numbers(ended) == numbers(run.replace("test"))
+
+
+@pytest.mark.parametrize("callbacks", [(), ("--trainer.callbacks=ModelCheckpoint",)], ids=["the base's", "own"])
+def test_no_checkpoint_is_saved_where_none_is_wanted(callbacks: tuple[str, ...], tmp_path: Path):
+    quick = (*TINY, *SILENT[:3], "--trainer.max_epochs=1", f"--trainer.default_root_dir={tmp_path}")
+    ended = launched(["fit", *BALANCED, *quick, *callbacks, "--trainer.enable_checkpointing=false"])
+    assert ended.trainer.checkpoint_callbacks == []
+    assert ended.trainer.global_step > 0
+    assert [*tmp_path.rglob("*.ckpt")] == []
+    assert any(isinstance(each, ExactResume) for each in ended.trainer.callbacks)
 
 
 @pytest.mark.parametrize(
