@@ -9,7 +9,10 @@ with a sentence.
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+
+from packaging.version import Version
 
 from lightning_evalkit.errors import required
 
@@ -23,6 +26,12 @@ with required("lightning"):
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+elif Version(version("lightning")) < Version("2.6"):
+    from pytorch_lightning import Callback as _Other
+
+    class Callback(Callback, _Other):
+        """Before 2.6 a trainer of pytorch_lightning takes no callback but its own."""
+
 
 TRAINERS = ("lightning.pytorch", "pytorch_lightning")
 FABRICS = ("lightning.fabric", "lightning_fabric")

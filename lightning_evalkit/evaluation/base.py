@@ -67,6 +67,7 @@ class Evaluation(Curves, Explaining, Intervals, Unscripted, MetricCollection):
                 "expected no more metrics, as all entries of an evaluation are read from its one state: name them as "
                 "statistics when it is constructed, or put other metrics into a MetricCollection beside it."
             )
+        super().add_metrics([])  # where torchmetrics 1.6 begins its bookkeeping
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Evaluation:
         """Remember what was declared."""

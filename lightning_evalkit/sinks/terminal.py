@@ -52,6 +52,9 @@ def progress(total: float) -> Iterator[Callable[[float, str], None]]:
     """One bar over long work: call what is given with the work done so far and what is being done."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    if not console.is_terminal:  # before rich 14.3 a disabled bar prints an empty line there
+        yield lambda done, doing: None
+        return
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda done, doing: bar.update(task, completed=done, description=doing)
