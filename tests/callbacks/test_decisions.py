@@ -18,6 +18,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import DataLoader, TensorDataset
+from versions import STRICT
 
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.callbacks import LossReport, PriorCorrection, TemperatureScaling, ThresholdTuning
@@ -127,7 +128,7 @@ def in_test(callbacks: list[Any], checkpoint: str, module: Any = None, task: str
     """In a trainer and with callbacks that know nothing but the checkpoint."""
     trainer = Trainer(**QUIET, callbacks=callbacks)
     (found,) = trainer.test(
-        module or classifier(task), loader(TEST, task), ckpt_path=checkpoint, verbose=False, weights_only=True
+        module or classifier(task), loader(TEST, task), ckpt_path=checkpoint, verbose=False, **STRICT
     )
     return dict(found)
 
@@ -193,13 +194,13 @@ def test_a_threshold_goes_through_the_checkpoint_into_test_and_prediction(tmp_pa
     assert found["test/recall"] == found["test/recall@0.5"], "the module itself decides as before"
     third, module = tuning(), classifier()
     trainer = Trainer(**QUIET, callbacks=[third])
-    predicted = trainer.predict(module, loader(TEST), ckpt_path=checkpoint, weights_only=True)
+    predicted = trainer.predict(module, loader(TEST), ckpt_path=checkpoint, **STRICT)
     labels = torch.cat([each["labels"] for each in predicted])
     assert torch.equal(labels, (torch.cat([each["probabilities"] for each in predicted]) > first.threshold).long())
     assert "predict_step" not in module.__dict__, "the module is left as it was"
     resumed = tuning()
     Trainer(**QUIET, callbacks=[resumed], max_epochs=1).fit(
-        classifier(), loader(TRAIN), loader(VAL), ckpt_path=checkpoint, weights_only=True
+        classifier(), loader(TRAIN), loader(VAL), ckpt_path=checkpoint, **STRICT
     )
     assert resumed.threshold == first.threshold, "right after resuming"
 
@@ -267,7 +268,7 @@ def test_a_temperature_goes_through_the_checkpoint_into_test_and_prediction(
         assert scaled[f"test/{accuracy}"] == raw[f"test/{accuracy}"]
     module = classifier(task)
     running = Trainer(**QUIET, callbacks=[TemperatureScaling(**number, vector=vector)])
-    chances = torch.cat(running.predict(module, loader(TEST, task), ckpt_path=checkpoint, weights_only=True))
+    chances = torch.cat(running.predict(module, loader(TEST, task), ckpt_path=checkpoint, **STRICT))
     logits = first.correction(module(rows(TEST, task)[0])).detach()
     torch.testing.assert_close(chances, logits.softmax(1) if task == "classes" else logits.sigmoid())
     assert module.corrections == [], "the module is left as it was"

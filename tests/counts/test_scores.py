@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from versions import since
 
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.counts import CountsAndScores, MulticlassCounter, MultilabelCounter, ScoreCounter
@@ -877,6 +878,7 @@ def test_brier_score_and_log_loss_are_those_of_scikit_learn(reading: str, weight
     assert float(values["log_loss"]) == pytest.approx(log_loss(target, exact, sample_weight=sample_weight))
 
 
+@since("scikit-learn", "1.7", "its Brier score is of two classes before")
 @pytest.mark.parametrize("reading", READINGS)
 def test_brier_score_and_log_loss_of_classes_are_those_of_scikit_learn(reading: str) -> None:
     logits, target = torch.randn(300, 4) * 3, torch.randint(0, 4, (300,))

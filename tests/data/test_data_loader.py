@@ -10,6 +10,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from made_data import SMALL, every_kind, same
 from torch import Tensor, nn
+from versions import STRICT
 
 from lightning_evalkit.data import (
     BalancedDataModule,
@@ -268,7 +269,7 @@ def test_a_trainer_shuffles_every_epoch_anew_and_alike_after_a_restart(tmp_path:
         resumed,
         datamodule=BalancedDataModule(batch_size=16, **SMALL),
         ckpt_path=tmp_path / "run.ckpt",
-        weights_only=True,
+        **STRICT,
     )
     assert {**stopped.epochs, **resumed.epochs} == module.epochs
     assert list(resumed.epochs) == [2]

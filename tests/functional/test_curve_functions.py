@@ -8,6 +8,7 @@ import pytest
 import torch
 import torchmetrics.classification as peer_metrics
 import torchmetrics.functional.classification as peer_functions
+from versions import as_torchmetrics
 
 from lightning_evalkit import functional, metrics
 from lightning_evalkit.errors import DeclarationError, InputError
@@ -63,6 +64,7 @@ def quietly(call: Any, *args: Any, **kwargs: Any) -> Any:
         return call(*args, **kwargs)
 
 
+@as_torchmetrics
 def test_none_is_forgotten():
     families = {name.removeprefix("Binary") for name in metrics.__all__ if name.startswith("Binary")}
     of_scores = {name for name in families if not issubclass(getattr(metrics, f"Binary{name}"), CountMetric)}
@@ -75,6 +77,7 @@ def test_none_is_forgotten():
 # ---- functions
 
 
+@as_torchmetrics
 @pytest.mark.parametrize("thresholds", [None, 7, [0.0, 0.2, 0.9], [0.3, 0.6]], ids=str)
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if "calibration" not in name])
 def test_a_function_has_the_results_of_torchmetrics(name: str, thresholds: Any):
@@ -173,6 +176,7 @@ def tasks_of(name: str) -> tuple[str, ...]:
     return TASKS[:2] if name in ("CalibrationError", "HingeLoss") else TASKS
 
 
+@as_torchmetrics
 @pytest.mark.parametrize("how", ["by_name", "by_position"])
 @pytest.mark.parametrize("name", FACADES)
 def test_a_facade_is_that_of_torchmetrics(name: str, how: str):

@@ -15,6 +15,7 @@ from device import deferred
 from sklearn import metrics as sklearn
 from torch import Tensor
 from torchmetrics import MetricCollection
+from versions import as_torchmetrics
 
 from lightning_evalkit import metrics
 from lightning_evalkit.counts import stored_scores
@@ -69,12 +70,14 @@ THRESHOLDS: dict[str, Any] = {
 CASES = ("plain", "ties", "logits", "ignoring")
 
 
+@as_torchmetrics
 def test_every_class_of_the_families_is_there() -> None:
     assert len(NAMES) == 29
     assert all(name in metrics.__all__ for name in NAMES)
     assert all(hasattr(peer, name) for name in NAMES)
 
 
+@as_torchmetrics
 @pytest.mark.parametrize("name", NAMES)
 def test_torchmetrics_arguments_are_taken(name: str) -> None:
     """By name and in their order; ``normalization`` says what the ``inputs`` are."""
@@ -108,6 +111,7 @@ def averages(name: str) -> list[dict[str, Any]]:
     return [{}, {"average": None}, {"average": "weighted"}, *([{"average": "micro"}] if "Multilabel" in name else [])]
 
 
+@as_torchmetrics
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", [name for name in NAMES if "EER" not in name and "Calibration" not in name])
 def test_results_are_those_of_torchmetrics(name: str, case: str) -> None:
@@ -178,6 +182,7 @@ def test_partial_areas_are_those_of_torchmetrics(most: float, thresholds: Any) -
         assert_same(ours, quietly(result, peer.BinaryAUROC(max_fpr=most, thresholds=thresholds), data))
 
 
+@as_torchmetrics
 @pytest.mark.parametrize("bound", [0.0, 0.3, 0.9, 1.0])
 @pytest.mark.parametrize("name", [name for name in NAMES if "At" in name])
 def test_best_points_are_those_of_torchmetrics_for_every_bound(name: str, bound: float) -> None:

@@ -311,7 +311,7 @@ def test_vector_scaling_is_logistic_regression_on_the_logit() -> None:
 
 def test_vector_scaling_of_classes_is_never_worse_than_a_temperature() -> None:
     logits, target = batch("classes", rows=2_000)
-    moved = logits + torch.tensor([0.0, 2.0, -1.0, 0.5])
+    moved = logits + torch.tensor([0.0, 4.0, -2.0, 1.0])
     vector, single = (kind(num_classes=CLASSES).fit(moved, target) for kind in (VectorScaling, TemperatureScaling))
     assert losses("classes", vector(moved), target).mean() < losses("classes", single(moved), target).mean() - 0.05
 

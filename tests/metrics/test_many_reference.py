@@ -16,6 +16,7 @@ from many_metrics import AVERAGES, CLASSES, IGNORED, KINDS, READINGS, SAMPLES, C
 from torch import Tensor
 from torchmetrics import classification as peer_metrics
 from torchmetrics.functional import classification as peer_functions
+from versions import as_torchmetrics
 
 from lightning_evalkit import functional, metrics
 from lightning_evalkit.errors import DeclarationError
@@ -108,6 +109,7 @@ GIVEN: dict[str, Any] = {
 }
 
 
+@as_torchmetrics
 @pytest.mark.parametrize("name", ALL)
 def test_arguments_by_position_mean_the_same(name: str) -> None:
     names = list(parameters(getattr(peer_metrics, name)))
@@ -232,6 +234,7 @@ def compared(name: str) -> list[Case]:
     return [case for case in chosen if not (leaves_a_class_out(name, case) and case.arguments.get("top_k", 1) > 1)]
 
 
+@as_torchmetrics
 @pytest.mark.parametrize("name", ALL)
 def test_the_class_gives_the_results_of_torchmetrics(name: str) -> None:
     names = [each for each in parameters(getattr(peer_metrics, name)) if (name, each) not in WITHOUT_EFFECT]
@@ -246,6 +249,7 @@ def test_the_class_gives_the_results_of_torchmetrics(name: str) -> None:
         assert_same(metric.compute(), other.compute(), case)
 
 
+@as_torchmetrics
 @pytest.mark.parametrize("name", ALL)
 def test_the_function_gives_the_results_of_torchmetrics(name: str) -> None:
     ours, theirs = getattr(functional, ALL[name]), getattr(peer_functions, ALL[name])

@@ -457,7 +457,7 @@ def test_plot_draws_a_figure(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "better"), [("BinaryF1Score", max), ("BinaryHammingDistance", min)])
 def test_a_tracker_finds_the_best_epoch(name: str, better: Callable[[list[float]], float]) -> None:
-    tracker, values = MetricTracker(made(name)), []
+    tracker, values = MetricTracker(made(name), maximize=None), []  # the default from torchmetrics 1.7 on
     for _ in range(4):
         tracker.increment()
         batch = torch.rand(25), torch.randint(2, (25,))

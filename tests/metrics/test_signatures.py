@@ -17,6 +17,7 @@ import torchmetrics.functional.classification as peer_functions
 from jsonargparse import ArgumentParser
 from torch import nn
 from torchmetrics.wrappers import MinMaxMetric
+from versions import as_torchmetrics
 
 import lightning_evalkit
 from lightning_evalkit import functional, metrics
@@ -77,6 +78,7 @@ def test_all_are_compared():
     assert set(METRICS) > OWN
 
 
+@as_torchmetrics
 def test_every_deviation_is_in_use():
     functions = [name for name in FUNCTIONS if name not in OWN_FUNCTIONS]
     found = set().union(*(deviations(getattr(functional, name), getattr(peer_functions, name)) for name in functions))
@@ -88,6 +90,7 @@ def test_every_deviation_is_in_use():
 # ---- functions
 
 
+@as_torchmetrics
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - OWN_FUNCTIONS))
 def test_a_function_has_the_arguments_of_torchmetrics(name: str):
     deviations(getattr(functional, name), getattr(peer_functions, name))
@@ -110,6 +113,7 @@ def test_a_function_is_one_with_a_name_a_sentence_and_two_keywords_of_its_own(na
 # ---- metrics
 
 
+@as_torchmetrics
 @pytest.mark.parametrize("name", sorted(set(METRICS) - OWN))
 def test_a_metric_has_the_arguments_of_torchmetrics(name: str):
     deviations(getattr(metrics, name), getattr(peer_metrics, name))
@@ -119,6 +123,7 @@ def test_a_metric_has_the_arguments_of_torchmetrics(name: str):
 # ---- facades
 
 
+@as_torchmetrics
 @pytest.mark.parametrize("name", FACADES)
 def test_a_facade_has_the_arguments_of_torchmetrics(name: str):
     facade = getattr(metrics, name)
@@ -130,6 +135,7 @@ def test_a_facade_has_the_arguments_of_torchmetrics(name: str):
     assert arguments(facade.__new__) == {"cls": inspect.Parameter.empty} | here
 
 
+@as_torchmetrics
 @pytest.mark.parametrize("name", FACADES)
 def test_the_metrics_of_a_facade_are_its_instances(name: str):
     facade = getattr(metrics, name)

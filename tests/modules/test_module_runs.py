@@ -33,6 +33,7 @@ from classifiers import (
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.cli import LightningCLI
 from torch import Tensor, nn
+from versions import STRICT
 
 from lightning_evalkit.errors import DeclarationError, InputError, UndefinedWarning
 from lightning_evalkit.modules import BinaryClassifier, MulticlassClassifier, MultilabelClassifier
@@ -248,7 +249,7 @@ def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_ended(case: Case, t
         module, file = case.build(learning_rate=0.05), None
         for epochs in parts:
             running = trainer(max_epochs=epochs)
-            running.fit(module, *map(loader, rows), ckpt_path=file, weights_only=True)
+            running.fit(module, *map(loader, rows), ckpt_path=file, **STRICT)
             file = tmp_path / f"{epochs}_of_{len(parts)}.ckpt"
             running.save_checkpoint(file)
             module = case.build(learning_rate=0.05) if epochs != parts[-1] else module

@@ -26,7 +26,6 @@ from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 from lightning.pytorch.utilities import CombinedLoader
 from torch import Tensor, nn
-from torch.distributed.fsdp import fully_shard
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, IterableDataset, Sampler
 from torchmetrics import CatMetric, MaxMetric, MeanMetric, MetricCollection
@@ -35,6 +34,7 @@ from torchmetrics.regression import CosineSimilarity, SpearmanCorrCoef
 from torchmetrics.retrieval import RetrievalMAP
 from torchmetrics.text import ROUGEScore
 from torchmetrics.wrappers import ClasswiseWrapper, MultioutputWrapper
+from versions import has
 
 from lightning_evalkit import BinaryEvaluation
 from lightning_evalkit.callbacks import Evaluate, LossReport, ThresholdTuning
@@ -44,6 +44,11 @@ from lightning_evalkit.data import TensorLoader
 from lightning_evalkit.metrics import BinaryAUROC as OwnAUROC
 from lightning_evalkit.metrics import BinaryStatScores as OwnStatScores
 from lightning_evalkit.modules import BinaryClassifier
+
+if has("torch", "2.6"):
+    from torch.distributed.fsdp import fully_shard
+else:
+    from torch.distributed._composable.fsdp import fully_shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
