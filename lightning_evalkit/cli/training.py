@@ -28,7 +28,7 @@ from lightning_evalkit.cli.signals import ended_by
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-LINKED = ("num_features", "num_classes", "class_names", "num_labels", "label_names")
+LINKED = ("num_features", "num_classes", "class_names", "num_labels", "label_names", "vocab_size")
 """What a data module knows and a model asks for."""
 
 

@@ -2,6 +2,7 @@
 
 from lightning_evalkit.data.base import TensorDataModule
 from lightning_evalkit.data.loader import TensorLoader
+from lightning_evalkit.data.messages import CustomerMessagesDataModule
 from lightning_evalkit.data.real import (
     BreastCancerDataModule,
     DigitsDataModule,
@@ -16,10 +17,12 @@ from lightning_evalkit.data.synthetic import (
     PoorFeaturesDataModule,
 )
 from lightning_evalkit.data.tabular import TabularDataModule
+from lightning_evalkit.data.text import TextDataModule
 
 __all__ = [
     "BalancedDataModule",
     "BreastCancerDataModule",
+    "CustomerMessagesDataModule",
     "DigitsDataModule",
     "ImbalancedDataModule",
     "IsDigitDataModule",
@@ -29,5 +32,6 @@ __all__ = [
     "TabularDataModule",
     "TensorDataModule",
     "TensorLoader",
+    "TextDataModule",
     "WineDataModule",
 ]

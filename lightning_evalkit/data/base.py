@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 
@@ -43,6 +43,8 @@ class TensorDataModule(LightningDataModule):
     """
 
     num_features: int
+    loader: ClassVar[type[TensorLoader]] = TensorLoader
+    """What gives the rows of a split."""
 
     def __init__(self, batch_size: int, seed: int, on_device: bool) -> None:
         super().__init__()
@@ -75,15 +77,15 @@ class TensorDataModule(LightningDataModule):
     def train_dataloader(self) -> TensorLoader:
         """Training rows in another order every epoch."""
         overfitting = getattr(self.trainer, "overfit_batches", 0)  # on the same batches in every epoch
-        return TensorLoader(self.ready.train, self.batch_size, shuffle=not overfitting, seed=self.seed)
+        return self.loader(self.ready.train, self.batch_size, shuffle=not overfitting, seed=self.seed)
 
     def val_dataloader(self) -> TensorLoader:
         """Validation rows, each exactly once on any number of ranks."""
-        return TensorLoader(self.ready.val, self.batch_size)
+        return self.loader(self.ready.val, self.batch_size)
 
     def test_dataloader(self) -> TensorLoader:
         """Test rows, each exactly once on any number of ranks."""
-        return TensorLoader(self.ready.test, self.batch_size)
+        return self.loader(self.ready.test, self.batch_size)
 
     def predict_dataloader(self) -> TensorLoader:
         """Test rows."""

@@ -69,17 +69,21 @@ class TensorLoader:
     def __len__(self) -> int:
         return -(-self.order.rows // (rank_and_world_size()[1] * self.batch_size))
 
-    def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
+    def batch(self, tensors: tuple[Tensor, ...]) -> Any:
+        """What is given of some rows."""
+        return tensors
+
+    def __iter__(self) -> Iterator[Any]:
         rows = self.order.mine()
         if rows is not None:
             rows = rows.to(self.tensors[0].device)
         for batch in range(self._first(), len(self)):
             self._given, first = batch + 1, batch * self.batch_size
             if rows is None:
-                yield tuple(tensor[first : first + self.batch_size] for tensor in self.tensors)
+                yield self.batch(tuple(tensor[first : first + self.batch_size] for tensor in self.tensors))
             else:
                 chosen = rows[first : first + self.batch_size]
-                yield tuple(tensor[chosen] for tensor in self.tensors)
+                yield self.batch(tuple(tensor[chosen] for tensor in self.tensors))
 
     # ---- going on within an epoch: Lightning saves and loads the state of loaders that have one
 

@@ -9,6 +9,7 @@ from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.base import Evaluation
+from lightning_evalkit.inputs.arrays import tensor_of
 from lightning_evalkit.integrations.predictions import arranged, tensors
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Counting:
         scores, truth = (each[:rows] for each in tensors(self.task, preds, target))
         if self.evaluation.tally.device != scores.device:
             self.evaluation.to(scores.device)
-        weights = (torch.as_tensor(each, device=scores.device)[:rows] for each in weight)
+        weights = (tensor_of("sample_weight", each, scores.device)[:rows] for each in weight)
         self.evaluation.update(*arranged(self.task, scores, truth), *weights)
         self._look_at(scores, truth)
         self.rows += len(truth)

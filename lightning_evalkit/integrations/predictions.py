@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Binary, Multilabel
+from lightning_evalkit.inputs.arrays import tensor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,8 @@ def _first(value: Any) -> Any:
 
 def tensors(task: Declaration, preds: Any, target: Any) -> tuple[Tensor, Tensor]:
     """Arrays as tensors; a single row as a batch of one."""
-    scores, truth = torch.as_tensor(preds), torch.as_tensor(target)
+    scores = tensor_of("predictions", preds, torch.device("cpu"))
+    truth = tensor_of("labels", target, scores.device)
     if truth.ndim == 0 or (isinstance(task, Multilabel) and scores.ndim == truth.ndim == 1):
         return scores.unsqueeze(0), truth.unsqueeze(0)
     return scores, truth

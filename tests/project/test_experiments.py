@@ -68,7 +68,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_are_found():
-    assert len(OVERLAYS) == 16
+    assert len(OVERLAYS) == 17
     assert {path.parent.as_posix() for path in OVERLAYS} == {
         "accuracy_equals_f1",
         "distributed",
@@ -119,6 +119,8 @@ def test_questions_are_asked_once():
 @each_overlay
 def test_the_command_runs_for_one_batch(overlay: Path, monkeypatch: pytest.MonkeyPatch):
     """As it is written, with one batch of each stage; a sweep in each of its cells."""
+    if overlay.stem == "bert":
+        pytest.importorskip("transformers")
     one = ["--trainer.fast_dev_run=1", "--trainer.accelerator=cpu", "--trainer.enable_model_summary=false"]
     ran: list[Sequence[str]] = []
     real = nested_runs.fitted
@@ -326,6 +328,20 @@ def test_many_labels():
     best = best_rates(0.3, 0.9, 0.0).accuracy(0.3)
     assert abs(found["hamming_accuracy"] - few["hamming_accuracy"]) < UNLIKELY * error(best)
     assert found["exact_match"] < few["exact_match"] / 2
+
+
+@pytest.mark.slow
+def test_bert():
+    """Half of its epochs are enough to see which number answers which question."""
+    pytest.importorskip("transformers")
+    found = ended("multilabel_accuracy/bert", "--trainer.max_epochs=8", "--trainer.limit_val_batches=0")
+    each = {label: found[f"accuracy/{label}"] for label in ("refund", "cancel", "address", "delay", "invoice")}
+    exact, hamming = found["exact_match"], found["hamming_accuracy"]
+    assert hamming == pytest.approx(fmean(each.values()), abs=1e-6)
+    assert 1 - 5 * (1 - hamming) <= exact <= min(each.values())
+    assert 0.55 < exact < hamming - 0.1
+    assert min(each, key=each.__getitem__) == "refund"
+    assert each["invoice"] > each["refund"] + 0.04
 
 
 @pytest.mark.parametrize(
