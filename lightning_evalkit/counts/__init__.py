@@ -6,6 +6,7 @@ from lightning_evalkit.counts.calibration_sums import Calibration
 from lightning_evalkit.counts.counter import Counter, Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import ANSWERS, Counts, real_dtype
 from lightning_evalkit.counts.counts_and_scores import CountsAndScores
+from lightning_evalkit.counts.evidence import CountCounter, Evidence, EvidenceCounter
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.losses import LossCounter
 from lightning_evalkit.counts.multiclass import MulticlassCounter
@@ -20,10 +21,13 @@ __all__ = [
     "BinaryCounter",
     "Calibration",
     "Cells",
+    "CountCounter",
     "Counter",
     "Counts",
     "CountsAndScores",
     "Edges",
+    "Evidence",
+    "EvidenceCounter",
     "Layout",
     "Ledger",
     "LossCounter",

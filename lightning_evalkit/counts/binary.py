@@ -18,6 +18,7 @@ import torch
 from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import checked, decided, guesses, unweighable
+from lightning_evalkit.counts.evidence import Evidence
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import (
     BLOCK,
@@ -151,6 +152,10 @@ class BinaryCounter(EagerOrDeferred):
         marginals = ("tp", "fp", "positives", "negatives")
         tp, fp, positives, negatives = (integers.read(totals.integers, name) for name in marginals)
         return Counts(tp=tp, fp=fp, fn=positives - tp, tn=negatives - fp)
+
+    def evidence(self, totals: Totals) -> Evidence:
+        """What these totals say."""
+        return Evidence(self.task, self.counts(totals))
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping; samples counted one by one are a batch each."""

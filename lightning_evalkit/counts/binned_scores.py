@@ -10,6 +10,7 @@ bfloat16 bins those that no bfloat16 holds.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,16 @@ from lightning_evalkit.inputs import Multiclass, Multilabel
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from lightning_evalkit.inputs import Declaration
+    from lightning_evalkit.inputs import Binning, Declaration
+
+
+class Limits(NamedTuple):
+    """Of each bin: whether it holds one value only, its lowest score, the one before, and where thresholds are."""
+
+    alone: Tensor
+    lowest: Tensor
+    below: Tensor
+    edges: Edges
 
 
 class Block(NamedTuple):
@@ -74,11 +84,11 @@ class ScoreCounter(EagerOrDeferred):
 
     # ---- at once
 
-    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
+    def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
         """The totals of one batch, of which the scores are real numbers."""
         if not preds.is_floating_point():
             raise InputError(f"expected preds to be floating-point scores, got {preds.dtype}: labels have no order.")
-        return super().count(preds, target, sample_weight)
+        return super().count_arranged(preds, target, weight)
 
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
         probable = self.task.inputs != "logits" and self._probable(array_of(preds), target)
@@ -277,18 +287,14 @@ class ScoreCounter(EagerOrDeferred):
         if real_dtype(kept.device) != torch.float64:
             kept = kept.cpu()  # rates and areas need it
         no, yes = kept.view(self.num_curves, 2, self.bins.number).unbind(1)
-        bins = self.bins
         names = ("valid", "doubtful", "updates")
         valid, uncertain, updates = map(sum, self.books.numbers(totals.integers, *names))
-        if self.kind == "bfloat16" and uncertain:
-            bins = BFloat16Bins(self.score_kind, others=True)
-        alone, lowest, below = (part.to(yes.device) for part in (bins.alone(), bins.lowest(), bins.below()))
-        first, cut = (part.to(yes.device) for part in bins.ends())
-        edges = Edges(first, cut, self.score_kind == "logits")
+        limits = limits_of(self.task.binning, self.score_kind, self.kind == "bfloat16" and uncertain > 0, yes.device)
         unit = torch.finfo(real_dtype(totals.integers.device)).eps / 2
-        apart = {"fine": reach(self.num_curves, bins.number, unit), "cuts": 1}.get(self.kind, 0) if uncertain else 0
+        fine = reach(self.num_curves, self.bins.number, unit)
+        apart = {"fine": fine, "cuts": 1}.get(self.kind, 0) if uncertain else 0
         error = (valid + updates) * unit if self.task.weighted else 0.0
-        return ScoreCounts(yes, no, alone, lowest, below, edges, self.kind == "cuts", apart, error)
+        return ScoreCounts(yes, no, *limits, self.kind == "cuts", apart, error)
 
     def tables(self, totals: Totals) -> list[ScoreCounts]:
         """All questions in one table."""
@@ -314,9 +320,15 @@ class ScoreCounter(EagerOrDeferred):
             guessed_probabilities=probabilities,
         )
 
-    def counts(self, totals: Totals) -> Any:
-        """Refused: there is no threshold to count at."""
-        raise InputError("a curve has no counts without a threshold: ask for them at one.")
+
+@lru_cache(maxsize=8)
+def limits_of(binning: Binning, score_kind: str, others: bool, device: torch.device) -> Limits:
+    """Where bins begin, on a device; ``others`` than bfloat16 numbers may be in bins that are for those."""
+    bins = BFloat16Bins(score_kind, others=True) if others else bins_of(binning, score_kind)
+    with torch.inference_mode(False):  # they are used outside of it too
+        alone, lowest, below = (part.to(device) for part in (bins.alone(), bins.lowest(), bins.below()))
+        first, cut = (part.to(device) for part in bins.ends())
+    return Limits(alone, lowest, below, Edges(first, cut, score_kind == "logits"))
 
 
 def _joined(blocks: list[Block]) -> Block:

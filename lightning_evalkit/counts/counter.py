@@ -12,7 +12,6 @@ from torch.nn import Parameter
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
-    from lightning_evalkit.counts.counts import Counts
     from lightning_evalkit.counts.layout import Layout
     from lightning_evalkit.inputs import Declaration
 
@@ -53,7 +52,7 @@ def is_deferred(values: Tensor) -> bool:
 
 
 class Counter(Protocol):
-    """Turns batches of one declaration into totals of its layout, and totals into counts."""
+    """Turns batches of one declaration into totals of its layout."""
 
     @property
     def task(self) -> Declaration:
@@ -65,9 +64,6 @@ class Counter(Protocol):
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None, /) -> Totals:
         """The totals of one batch. Raises for bad values on the CPU; elsewhere they are counted as invalid."""
-
-    def counts(self, totals: Totals) -> Counts:
-        """The counts in these totals, weighted where declared so."""
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping in these totals (reads from the device)."""
@@ -84,7 +80,10 @@ class EagerOrDeferred:
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
         """The totals of one batch; (N, width) where samples are counted one by one."""
-        preds, target, weight = self.task.arranged(preds, target, sample_weight)
+        return self.count_arranged(*self.task.arranged(preds, target, sample_weight))
+
+    def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
+        """The totals of one batch that the declaration has arranged."""
         deferred = is_deferred(preds)
         if self.plain and not deferred:
             return self._at_once(preds, target)

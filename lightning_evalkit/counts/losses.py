@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from lightning_evalkit.counts.counter import Ledger, Totals
-from lightning_evalkit.counts.counts import Counts, real_dtype
+from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.histogram import weighted_histogram
 from lightning_evalkit.counts.layout import Cells, Layout
-from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Losses
 
 if TYPE_CHECKING:
@@ -80,10 +79,6 @@ class LossCounter:
     def _sums(self, totals: Totals) -> tuple[Tensor, Tensor]:
         assert totals.reals is not None  # always kept
         return self.layout.reals.read(totals.reals, "weighted"), self.layout.reals.read(totals.reals, "weights")
-
-    def counts(self, totals: Totals) -> Counts:
-        """Refused: losses are added up, nothing is predicted."""
-        raise InputError("losses are added up, not counted: an evaluation has counts.")
 
     def ledger(self, totals: Totals) -> Ledger:
         """Only updates happen."""

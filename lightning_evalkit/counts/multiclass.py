@@ -15,6 +15,7 @@ import torch
 from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import unweighable
+from lightning_evalkit.counts.evidence import Evidence
 from lightning_evalkit.counts.histogram import histogram, weighted_histogram
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import Array, any_of, array_of, within, within_unit, without_nan
@@ -229,6 +230,12 @@ class MulticlassCounter(EagerOrDeferred):
         """Samples that are right throughout, and all samples."""
         assert totals.reals is not None  # declared exact
         return self.layout.reals.one(totals.reals, "exact"), self.layout.reals.one(totals.reals, "exact", 1)
+
+    def evidence(self, totals: Totals) -> Evidence:
+        """What these totals say."""
+        matrix = self.matrix(totals) if self.matrix_kept else None
+        hits = {k: self.hits(totals, k) for k in self.task.hits}
+        return Evidence(self.task, self.counts(totals), matrix, hits)
 
     def sizes(self, integers: Tensor) -> Tensor:
         """How many elements were counted: those that are right or missed, or all of the matrix."""

@@ -13,6 +13,7 @@ import torch
 from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import checked, decided, guesses, unweighable
+from lightning_evalkit.counts.evidence import Evidence
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import (
     BLOCK,
@@ -206,6 +207,11 @@ class MultilabelCounter(EagerOrDeferred):
         assert totals.reals is not None  # there are rows
         cells, place = self.layout.reals, self.task.sample_sums.index(name)
         return cells.one(totals.reals, "sample_sums", place), cells.one(totals.reals, "sample_weights", place)
+
+    def evidence(self, totals: Totals) -> Evidence:
+        """What these totals say."""
+        rows = {name: self.sample_sums(totals, name) for name in self.task.sample_sums}
+        return Evidence(self.task, self.counts(totals), sample_sums=rows)
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping; samples counted one by one are a batch each."""

@@ -18,7 +18,6 @@ from lightning_evalkit.counts.histogram import weighted_histogram
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.losses import BINS, by_size
 from lightning_evalkit.counts.temperatures import WIDTH, Sharpened, sharpened_answers, sharpened_classes, unpack
-from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Multiclass, Multilabel
 
 if TYPE_CHECKING:
@@ -150,10 +149,6 @@ class ProfileCounter(EagerOrDeferred):
         cells = {name: self.layout.reals.read(totals.reals, name) for name in LossSums._fields}
         sharpened = unpack(cells.pop("sharpened"))
         return LossSums(**cells, sharpened=sharpened)
-
-    def counts(self, totals: Totals) -> Any:
-        """Refused: losses are added up."""
-        raise InputError("losses are added up, not counted: an evaluation has counts.")
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping, in elements."""

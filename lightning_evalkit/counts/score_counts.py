@@ -56,6 +56,25 @@ class ScoreCounts:
         """One question."""
         return replace(self, yes=self.yes[place : place + 1], no=self.no[place : place + 1])
 
+    def filled(self) -> ScoreCounts:
+        """The same without empty bins, where most are empty: what curves and areas are computed from.
+
+        What depends on how far bins are apart (``reach``) needs all of them, and so does where a bin ends.
+        """
+        places = ((self.yes + self.no) != 0).any(0)
+        if self.reach or 2 * int(places.sum()) > len(places):
+            return self
+        first, cut = self.edges.first[places], self.edges.cut[places]
+        return replace(
+            self,
+            yes=self.yes[:, places],
+            no=self.no[:, places],
+            alone=self.alone[places],
+            lowest=self.lowest[places],
+            below=self.below[places],
+            edges=Edges(first, cut, self.edges.logits),
+        )
+
 
 def num_curves_of(task: Declaration) -> int:
     """How many yes-or-no questions a task asks about each sample."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.counts.counts import Counts
+    from lightning_evalkit.counts.evidence import Evidence
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,6 +153,11 @@ class SliceCounter:
         shape = (self.task.num_groups, -1)
         integers = totals.integers.narrow(0, 0, self.layout.integers.width - self.books.width).view(shape)
         return Totals(integers, None if totals.reals is None else totals.reals.view(shape))
+
+    def evidence(self, totals: Totals) -> Evidence:
+        """The evidence of the task with the groups as first dimension."""
+        evidence: Evidence = self.each.evidence(self.by_group(totals))
+        return evidence
 
     def counts(self, totals: Totals) -> Counts:
         """The counts of the task with the groups as first dimension."""

@@ -9,7 +9,6 @@ import torch
 from lightning_evalkit.counts.counter import Ledger, Totals
 from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.layout import Cells, Layout
-from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs import Multiclass
 
 if TYPE_CHECKING:
@@ -53,10 +52,6 @@ class StoredLogits:
         )
         logits, target, weights = (part.squeeze(1) if part.shape[1] == 1 else part for part in parts)
         return logits, target, weights if self.task.weighted else None
-
-    def counts(self, totals: Totals) -> Any:
-        """Refused: nothing is counted."""
-        raise InputError("logits are kept, not counted: an evaluation has counts.")
 
     def ledger(self, totals: Totals) -> Ledger:
         """Only updates happen."""

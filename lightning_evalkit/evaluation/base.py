@@ -16,7 +16,7 @@ from lightning_evalkit.evaluation.explaining import Explaining
 from lightning_evalkit.evaluation.intervals import Intervals
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores
 from lightning_evalkit.inputs.numbers import checked_zero_division, listed
-from lightning_evalkit.state import Tally
+from lightning_evalkit.state import EvidenceTally
 from lightning_evalkit.state.unscripted import Unscripted
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lightning_evalkit.counts import Counter, Counts
+    from lightning_evalkit.counts import CountCounter, Counts
     from lightning_evalkit.evaluation.readouts import Readout
     from lightning_evalkit.inputs import Inputs
 
@@ -44,7 +44,7 @@ class Evaluation(Curves, Explaining, Intervals, Unscripted, MetricCollection):
 
     def __init__(
         self,
-        counter: Counter,
+        counter: CountCounter,
         readouts: Mapping[str, Readout],
         zero_division: float,
         prefix: str | None,
@@ -52,7 +52,7 @@ class Evaluation(Curves, Explaining, Intervals, Unscripted, MetricCollection):
         **kwargs: Any,
     ) -> None:
         zero_division = checked_zero_division(zero_division)
-        tally = Tally(with_scores(counter), title=type(self).__name__, **kwargs)
+        tally = EvidenceTally(with_scores(counter), title=type(self).__name__, **kwargs)
         super().__init__([], prefix=prefix, postfix=postfix, compute_groups=False)
         self.__dict__["_tally"] = tally  # not registered here: it is reached, moved and copied through the entries
         self.zero_division = zero_division
@@ -83,9 +83,9 @@ class Evaluation(Curves, Explaining, Intervals, Unscripted, MetricCollection):
         return type(self)(**{**given, **more, "prefix": self.prefix, "postfix": self.postfix, **changes})
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> EvidenceTally:
         """The one state of all entries."""
-        tally: Tally = self.__dict__["_tally"]
+        tally: EvidenceTally = self.__dict__["_tally"]
         return tally
 
     # ---- counting: once for all
@@ -99,19 +99,22 @@ class Evaluation(Curves, Explaining, Intervals, Unscripted, MetricCollection):
     @torch.jit.unused
     def forward(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> dict[str, Tensor]:
         """Count a batch and give the values of this batch alone."""
-        totals = self.tally.batch_totals(preds, target, sample_weight)
+        evidence = self.tally.value_of(self.tally.batch_totals(preds, target, sample_weight))
         values = {}
         for name, entry in self._entries():
-            entry._forward_cache = values[name] = entry.value_of(totals)  # which Lightning logs on_step
+            entry._forward_cache = values[name] = entry.value_of(evidence)  # which Lightning logs on_step
         return values
 
     def compute(self) -> dict[str, Tensor]:
         """Every number over all ranks, by one collective; each is a scalar."""
-        totals = self.tally.compute()
-        values = {name: entry.value_of(totals) for name, entry in self._entries()}
-        for name, entry in self._entries():
-            entry.warn_if_undefined(values[name], totals)
-            entry.warn_if_untold(values[name], totals)
+        evidence, entries = self.tally.compute(), self._entries()
+        values = {name: entry.value_of(evidence) for name, entry in entries}
+        undefined = torch.stack([value.float() for value in values.values()]).isnan().tolist()
+        for (name, entry), is_undefined in zip(entries, undefined, strict=True):
+            if is_undefined:
+                entry.warn_undefined(evidence)
+            if entry.is_threshold:
+                entry.warn_if_untold(values[name], evidence)
         return values
 
     def reset(self) -> None:
@@ -141,18 +144,18 @@ class Evaluation(Curves, Explaining, Intervals, Unscripted, MetricCollection):
 
     def averaged_over(self) -> dict[str, int]:
         """Over how many classes or labels each macro and weighted average is: those where it has a value."""
-        counter, totals = self.tally.counter, self.tally.global_totals
+        evidence = self.tally.evidence
         readouts = {name: entry.readout for name, entry in self._entries()}
         return {
-            name: int(readout.included(counter, totals).sum())
+            name: int(readout.included(evidence).sum())
             for name, readout in readouts.items()
             if isinstance(readout, (Averaged, FromScores)) and readout.average in ("macro", "weighted")
         }
 
     def _explained(self, readouts: Mapping[str, Readout]) -> dict[str, float]:
         """The numbers that readouts give, as ``compute`` reports them but in double precision."""
-        counter, totals = self.tally.counter, self.tally.compute()
-        return {name: float(each.value(counter, totals, self.zero_division)) for name, each in readouts.items()}
+        evidence = self.tally.compute()
+        return {name: float(each.value(evidence, self.zero_division)) for name, each in readouts.items()}
 
     # ---- names: any string, in the order given; only modules may not have a dot in theirs
 

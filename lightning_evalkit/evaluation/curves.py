@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.counts import Calibration, ScoreCounts
-    from lightning_evalkit.state import Tally
+    from lightning_evalkit.state import EvidenceTally
     from lightning_evalkit.statistics import BrierParts
     from lightning_evalkit.statistics.curves import Bounded
 
@@ -81,7 +81,7 @@ class Curves:
     """Curves of an evaluation; of several classes or labels, of the one that is named."""
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> EvidenceTally:
         """The state that the curves are read from."""
         raise NotImplementedError
 
@@ -94,10 +94,15 @@ class Curves:
             raise DeclarationError("the scores were not kept: construct the evaluation with curves=True.")
 
     def _scores(self) -> ScoreCounts:
+        return self._judged()[0]
+
+    def _judged(self) -> tuple[ScoreCounts, Calibration]:
+        """The histogram, and the sums over probabilities."""
         self._refuse_without_scores()
-        counter: Any = self.tally.counter
-        scores: ScoreCounts = counter.scores(self.tally.compute())
-        return scores
+        evidence = self.tally.compute()
+        assert evidence.scores is not None  # declared, with their sums
+        assert evidence.calibration is not None
+        return evidence.scores, evidence.calibration
 
     def _place(self, name: str | None) -> int:
         names = self.curve_names()
@@ -163,11 +168,6 @@ class Curves:
         refinement are then those of each class against the rest, to the width of a bin of the histogram.
         """
         return brier_parts(*self._judged(), self._judged_place(name))
-
-    def _judged(self) -> tuple[ScoreCounts, Calibration]:
-        """The histogram, and the sums over probabilities."""
-        counter: Any = self.tally.counter
-        return self._scores(), counter.calibration(self.tally.compute())
 
     def _judged_place(self, name: str | None) -> int | None:
         """The place of a name; None for all classes together."""

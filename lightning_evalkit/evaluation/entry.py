@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lightning_evalkit.counts import Totals
+    from lightning_evalkit.counts import Evidence
     from lightning_evalkit.evaluation.readouts import Readout
-    from lightning_evalkit.state import Tally
+    from lightning_evalkit.state import EvidenceTally
 
 
 class Entry(Unscripted, Metric):
@@ -35,46 +35,44 @@ class Entry(Unscripted, Metric):
     is_differentiable = False
     _forward_cache: Any
 
-    def __init__(self, name: str, tally: Tally, readout: Readout, zero_division: float) -> None:
+    def __init__(self, name: str, tally: EvidenceTally, readout: Readout, zero_division: float) -> None:
         super().__init__(compute_with_cache=False)
+        self.is_threshold = isinstance(readout, FromScores) and readout.statistic.is_threshold
         self.name, self.tally, self.readout, self.zero_division = name, tally, readout, zero_division
 
-    def value_of(self, totals: Totals) -> Tensor:
-        """The value for these totals of the tally."""
-        value = self.readout.value(self.tally.counter, totals, self.zero_division)
-        precise = getattr(self.readout.statistic, "is_threshold", False)
-        return value.to(real_dtype(self.tally.device)) if precise else value.float()
+    def value_of(self, evidence: Evidence) -> Tensor:
+        """The value for this evidence of the tally."""
+        value = self.readout.value(evidence, self.zero_division)
+        return value.to(real_dtype(self.tally.device)) if self.is_threshold else value.float()
 
     def compute(self) -> Tensor:
         """The value over all ranks; the first entry that is computed joins them for all."""
-        totals = self.tally.compute()
-        value = self.value_of(totals)
-        self.warn_if_undefined(value, totals)
-        self.warn_if_untold(value, totals)
+        evidence = self.tally.compute()
+        value = self.value_of(evidence)
+        if bool(value.isnan()):
+            self.warn_undefined(evidence)
+        if self.is_threshold:
+            self.warn_if_untold(value, evidence)
         return value
 
-    def warn_if_undefined(self, value: Tensor, totals: Totals) -> None:
+    def warn_undefined(self, evidence: Evidence) -> None:
         """Say once per evaluation why a value is NaN."""
-        if not getattr(self.tally, "warned_undefined", False) and bool(value.isnan()):
+        if not self.tally.warned_undefined:
             self.tally.warned_undefined = True
             rank_zero_warn(
-                f"{self.name} is NaN, because it is 0/0: {self.readout.reason(self.tally.counter, totals)}. "
+                f"{self.name} is NaN, because it is 0/0: {self.readout.reason(evidence)}. "
                 f"({self.readout.statistic.formula}) EarlyStopping with check_finite=True stops on NaN; "
                 "zero_division=0.0 reports 0 instead, as torchmetrics does. This is said once per evaluation.",
                 UndefinedWarning,
             )
 
-    def warn_if_untold(self, value: Tensor, totals: Totals) -> None:
+    def warn_if_untold(self, value: Tensor, evidence: Evidence) -> None:
         """Say once per evaluation that a threshold is a logit that no probability holds."""
         readout = self.readout
-        if (
-            not isinstance(readout, FromScores)
-            or not readout.statistic.is_threshold
-            or getattr(self.tally, "told", False)
-        ):
+        if self.tally.warned_untold or not isinstance(readout, FromScores):
             return
-        if not NEAR_0 < float(value) < NEAR_1 and not readout.is_told(self.tally.counter, totals):
-            self.tally.told = True
+        if not NEAR_0 < float(value) < NEAR_1 and not readout.is_told(evidence):
+            self.tally.warned_untold = True
             rank_zero_warn(
                 f"{self.name} is {float(value)!r}, the probability nearest to a logit that no probability tells from "
                 "others: best_threshold(...) keeps the logit, and can be declared as a threshold.",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from multiprocessing.context import get_spawning_popen
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lightning_evalkit.counts import Evidence
 from lightning_evalkit.diagnosis import Finding, Number, baselines, told
 from lightning_evalkit.diagnosis.one_number import HOW_SURE
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, WholeMatrix
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.counts import Counts
     from lightning_evalkit.evaluation.readouts import Readout
-    from lightning_evalkit.state import Tally
+    from lightning_evalkit.state import EvidenceTally, Tally
 
 LIGHTNING_RESET = (
     "Nothing is counted: Lightning resets a logged evaluation at the end of the epoch; ask in "
@@ -33,7 +34,7 @@ class Explaining:
     zero_division: float
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> EvidenceTally:
         """The state that is explained."""
         raise NotImplementedError
 
@@ -60,8 +61,7 @@ class Explaining:
         constant = _constant(counts, names) if exclusive else ""
         tables = _tables(counts, names, exclusive, bool(constant)) if isinstance(readout, COUNTED) else {}
         values = {words: self._value_of(readout, there) for words, there in tables.items()}
-        counter: Any = self.tally.counter
-        reason = readout.reason(counter, self.tally.compute()) if value != value else ""
+        reason = readout.reason(self.tally.compute()) if value != value else ""
         number = Number(
             name,
             value,
@@ -76,22 +76,11 @@ class Explaining:
 
     def _value_of(self, readout: Readout, counts: Counts) -> float:
         """A number of other counts than these."""
-        return float(readout.value(_Counted(self, counts), self.tally.totals, self.zero_division))
+        return float(readout.value(Evidence(self.tally.counter.task, counts), self.zero_division))
 
 
 COUNTED = (OneTable, Averaged, WholeMatrix)
 """Readouts of nothing but tables."""
-
-
-class _Counted:
-    """A counter of other counts, for readouts."""
-
-    def __init__(self, evaluation: Any, counts: Counts) -> None:
-        self.task, self._counts = evaluation.tally.counter.task, counts
-
-    def counts(self, totals: Any) -> Counts:
-        """The counts, whatever the totals."""
-        return self._counts
 
 
 def _tables(counts: Counts, names: Sequence[str], exclusive: bool, constant: bool) -> Mapping[str, Counts]:

@@ -18,10 +18,10 @@ from lightning_evalkit.intervals.matrices import Whole
 from lightning_evalkit.statistics import OVERALL, averaged, ratio
 
 if TYPE_CHECKING:
-    from lightning_evalkit.counts import Totals
+    from lightning_evalkit.counts import Evidence
     from lightning_evalkit.evaluation.entry import Entry
     from lightning_evalkit.evaluation.readouts import Readout
-    from lightning_evalkit.state import Tally
+    from lightning_evalkit.state import EvidenceTally
 
 WEIGHTED = "sums of weights do not say how many samples they are of: declare buckets=1024 and count by sample"
 LABELS = "the labels of a sample depend on each other, and counts do not say how: declare buckets=1024"
@@ -32,27 +32,25 @@ AREAS = "the classes or labels have the same samples, and histograms do not say 
 
 @dataclass(frozen=True)
 class Source:
-    """The totals over all ranks, on the CPU, with the counter that reads them."""
+    """The evidence of all ranks, its counts on the CPU."""
 
-    counter: Any
-    totals: Totals
+    evidence: Evidence
     zero_division: float
 
     @cached_property
     def counts(self) -> Counts:
         """One table for each threshold, class or label."""
-        counts: Counts = self.counter.counts(self.totals)
-        return Counts(*(cell.cpu() for cell in counts.cells))
+        return Counts(*(cell.cpu() for cell in self.evidence.counts.cells))
 
     @cached_property
     def whole(self) -> Whole:
         """All classes, with the confusion matrix where it was kept."""
-        matrix = self.counter.matrix(self.totals).cpu() if self.counter.task.matrix else None
-        return Whole(self.counts, matrix)
+        matrix = self.evidence.matrix
+        return Whole(self.counts, None if matrix is None else matrix.cpu())
 
     def value(self, readout: Readout) -> float:
         """What ``compute`` reports, in double precision."""
-        return float(readout.value(self.counter, self.totals, self.zero_division))
+        return float(readout.value(self.evidence, self.zero_division))
 
 
 class Intervals:
@@ -61,7 +59,7 @@ class Intervals:
     zero_division: float
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> EvidenceTally:
         """The state that the entries are read from."""
         raise NotImplementedError
 
@@ -99,24 +97,20 @@ class Intervals:
         level, source = checked_level(level), self._source()
         if prevalence is not None:
             return _projected(entry, source, level, method, prevalence)
-        if source.counter.task.weighted:
+        if source.evidence.task.weighted:
             return no_interval(source.value(entry.readout), level, WEIGHTED)
         found = interval_of(entry.readout, source, level, method)
         return found if found.known else replace(found, value=source.value(entry.readout))
 
     def _source(self) -> Source:
-        totals = self.tally.compute()
-        held: tuple[Any, Source] | None = self.__dict__.get("_read")
-        if held is None or held[0] is not totals:
-            self.__dict__["_read"] = held = totals, Source(self.tally.counter, totals, self.zero_division)
-        return held[1]
+        return self.tally.compute().once(Source, self.zero_division)
 
 
 def _projected(entry: Entry, source: Source, level: float, method: str, prevalence: float) -> Interval:
-    if not isinstance(source.counter.task, Binary):
+    if not isinstance(source.evidence.task, Binary):
         raise DeclarationError("expected no prevalence: only a problem of two classes has one.")
-    if not isinstance(entry.readout, OneTable) or source.counter.task.weighted:
-        reason = WEIGHTED if source.counter.task.weighted else "scores are not projected to another prevalence"
+    if not isinstance(entry.readout, OneTable) or source.evidence.task.weighted:
+        reason = WEIGHTED if source.evidence.task.weighted else "scores are not projected to another prevalence"
         return no_interval(torch.nan, level, reason)
     return table_interval(source.counts.at(entry.readout.place), entry.readout.statistic, level, method, prevalence)
 
@@ -134,12 +128,12 @@ def _(readout: OneTable, source: Source, level: float, method: str) -> Interval:
 
 @interval_of.register
 def _(readout: Averaged, source: Source, level: float, method: str) -> Interval:
-    if isinstance(source.counter.task, Multilabel):
+    if isinstance(source.evidence.task, Multilabel):
         return no_interval(source.value(readout), level, LABELS)
     statistic, average = readout.statistic, readout.average
     if average == "micro":
         return matrix_interval(statistic, lambda c: statistic(c.summed()), source.whole, level, method)
-    included = readout.included(source.counter, source.totals).cpu()
+    included = readout.included(source.evidence).cpu()
     value = lambda c: averaged(statistic, c, average, torch.nan, included)  # noqa: E731
     return matrix_interval(statistic, value, source.whole, level, method)
 
@@ -151,7 +145,7 @@ def _(readout: WholeMatrix, source: Source, level: float, method: str) -> Interv
 
 @interval_of.register
 def _(readout: TopK, source: Source, level: float, method: str) -> Interval:
-    hits, samples = source.counter.hits(source.totals, readout.k), source.counts.support.sum(-1)
+    hits, samples = source.evidence.hits[readout.k], source.counts.support.sum(-1)
     return share_interval(ratio(int(hits), int(samples)), f"top_{readout.k}_accuracy", level, method)
 
 
@@ -159,17 +153,18 @@ def _(readout: TopK, source: Source, level: float, method: str) -> Interval:
 def _(readout: SampleMean, source: Source, level: float, method: str) -> Interval:
     if readout.name.endswith("/samples"):  # a number for each sample, not yes or no
         return no_interval(source.value(readout), level, SAMPLES)
-    part, whole = source.counter.sample_sums(source.totals, readout.name)
+    part, whole = source.evidence.sample_sums[readout.name]
     return share_interval(ratio(int(part), int(whole)), readout.name, level, method)
 
 
 @interval_of.register
 def _(readout: FromScores, source: Source, level: float, method: str) -> Interval:
-    if readout.statistic.needs != "scores" or readout.statistic.name not in ("auroc", "gini"):
+    scores = source.evidence.scores
+    if scores is None or readout.statistic.name not in ("auroc", "gini"):
         return no_interval(source.value(readout), level, SCORES)
     if readout.average is not None:
         return no_interval(source.value(readout), level, AREAS)
-    found = auroc_interval(source.counter.scores(source.totals).only(readout.place), level, method)
+    found = auroc_interval(scores.only(readout.place), level, method)
     if readout.statistic.name == "auroc" or not found.known:
         return found
     return replace(found, value=2 * found.value - 1, low=2 * found.low - 1, high=2 * found.high - 1)

@@ -64,7 +64,7 @@ def explained_by_scores(
 
 def _of_labels(evaluation: Any, profile: Profile) -> list[str]:
     """Labels of which some samples are ignored weigh unequally in the loss of all."""
-    sums = evaluation.tally.counter.calibration(evaluation.tally.compute())
+    _, sums = evaluation._judged()
     if len({*sums.weights.tolist()}) == 1 or not profile.samples:
         return []
     mean = (sums.log_losses / sums.weights).nanmean()
@@ -73,13 +73,11 @@ def _of_labels(evaluation: Any, profile: Profile) -> list[str]:
 
 def profile_of_scores(evaluation: Any, counts: Counts) -> Binned:
     """The losses of all scores that an evaluation keeps; counts are of each question."""
-    scores: ScoreCounts = evaluation._scores()
+    scores, sums = evaluation._judged()
     counts = Counts(*(cell.reshape(-1) for cell in counts.cells))
-    counter, totals = evaluation.tally.counter, evaluation.tally.compute()
-    sums = counter.calibration(totals)
     samples, total = (float(part.sum()) for part in (sums.weights, sums.log_losses))
     loss = total / samples if samples else torch.nan
-    low, middle, high = (logits_of(counter.bins, scores.alone, part) for part in (0.0, 0.5, 1.0))
+    low, middle, high = (logits_of(evaluation.tally.counter.bins, scores.alone, part) for part in (0.0, 0.5, 1.0))
     binned = profile_of(_sums(scores, counts, middle), ["no", "yes"], WORST)
     # The parts of the binned loss in proportion, so that they add up to the loss itself.
     refined = binned.refinement / binned.loss if 0 < binned.loss < torch.inf else 1.0
@@ -133,13 +131,11 @@ def _wrong(weights: Tensor, counts: Counts) -> Tensor:
 
 def explained_by_confidence(evaluation: Any) -> Finding:
     """Of one class among many: by the confidence of the predicted class."""
-    evaluation._scores()  # which says if they are not kept
-    counter, totals = evaluation.tally.counter, evaluation.tally.compute()
-    sums, counts = counter.calibration(totals), counter.counts(totals)
+    (_, sums), counts = evaluation._judged(), evaluation.tally.counts
     weight, loss, confidence, hits = (
         float(part.sum()) for part in (sums.weights, sums.log_losses, sums.confidences, sums.hits)
     )
-    best = counter.task.top_k
+    best = evaluation.tally.counter.task.top_k
     found = explain_confidence(weight, loss, confidence, hits if best > 1 else float(counts.tp.sum()))
     if best == 1:
         return found

@@ -89,10 +89,10 @@ class MulticlassEvaluation(Evaluation):
     @property
     def confusion_matrix(self) -> Tensor:
         """Targets in rows, predictions in columns, of shape (C, C); has to be asked for at construction."""
-        counter: Any = self.tally.counter
-        if not counter.task.matrix:
+        declared = getattr(self.tally.counter.task, "matrix", False)  # weights of few classes are kept in one too
+        matrix = self.tally.evidence.matrix if declared else None
+        if matrix is None:
             raise DeclarationError("the confusion matrix was not kept: construct with confusion_matrix=True.")
-        matrix: Tensor = counter.matrix(self.tally.global_totals)
         return matrix
 
     def curve_names(self) -> Sequence[str]:

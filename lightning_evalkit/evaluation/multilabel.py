@@ -107,8 +107,7 @@ class MultilabelEvaluation(Evaluation):
         values = self._explained(readouts)
         if single and first is not None:
             return self._alone(first, readouts[first], values[first], self.label_names, exclusive=False)
-        totals = self.tally.compute()
-        complete = not self.tally.counter.ledger(totals).ignored
+        complete = not self.tally.global_ledger.ignored
         sums = self._sample_sums(readouts)
         return explain_multilabel(self.tally.counts, values, self.label_names, complete, self.zero_division, sums)
 
@@ -123,8 +122,6 @@ class MultilabelEvaluation(Evaluation):
         others = [name for name in readouts if name in ("f1/samples", "jaccard/samples")]
         if "exact_match" not in readouts or not others:
             return None
-        counter: Any = self.tally.counter
-        totals = self.tally.compute()
-        (total, defined), (exact, _) = (counter.sample_sums(totals, name) for name in (others[0], "exact_match"))
-        samples, _ = counter.sample_sums(totals, "samples")
+        sums = self.tally.compute().sample_sums
+        (total, defined), (exact, _), (samples, _) = (sums[name] for name in (others[0], "exact_match", "samples"))
         return SampleSums(*map(float, (samples, exact, total, defined)))

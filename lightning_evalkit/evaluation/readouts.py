@@ -1,4 +1,4 @@
-"""What an entry reads from the totals of its tally: a table, an average, a whole table, a mean over samples."""
+"""What an entry reads from the evidence: a table, an average, the whole matrix, a mean over samples, the scores."""
 
 from __future__ import annotations
 
@@ -8,28 +8,93 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import torch
 
 from lightning_evalkit.diagnosis import why_undefined
-from lightning_evalkit.statistics import OVERALL, Average, ScoreStatistic, Statistic, averaged, find, mean, ratio
+from lightning_evalkit.statistics import OVERALL, Average, ScoreStatistic, Statistic, find, mean, ratio
 from lightning_evalkit.statistics.calibration import answers
 from lightning_evalkit.statistics.thresholds import best_threshold
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
-    from lightning_evalkit.counts import Counts, Totals
+    from lightning_evalkit.counts import Calibration, Counts, Evidence, ScoreCounts
+    from lightning_evalkit.inputs import Declaration
+    from lightning_evalkit.statistics.calibration import Grouped
+    from lightning_evalkit.statistics.thresholds import Choice
 
 
 class Readout(Protocol):
-    """A number in the totals of a counter, and why it may have no value."""
+    """A number in the evidence, and why it may have no value."""
 
     @property
     def statistic(self) -> Statistic | ScoreStatistic:
         """What is read, for its formula, bounds and direction."""
 
-    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+    def value(self, evidence: Evidence, zero_division: float) -> Tensor:
         """The number."""
 
-    def reason(self, counter: Any, totals: Totals) -> str:
+    def reason(self, evidence: Evidence) -> str:
         """Why the number is 0/0."""
+
+
+# ---- computed once for all classes or labels
+
+
+def _real_counts(evidence: Evidence) -> Counts:
+    return evidence.counts.real()
+
+
+def _of_tables(evidence: Evidence, statistic: Statistic, zero_division: float) -> Tensor:
+    """A statistic of every table."""
+    return statistic.definition(evidence.once(_real_counts)).value(zero_division)
+
+
+def _scores(evidence: Evidence) -> ScoreCounts:
+    assert evidence.scores is not None  # declared with curves
+    return evidence.scores
+
+
+def _filled(evidence: Evidence) -> ScoreCounts:
+    return _scores(evidence).filled()
+
+
+def _calibration(evidence: Evidence) -> Calibration:
+    assert evidence.calibration is not None  # declared with curves
+    return evidence.calibration
+
+
+def _answers(evidence: Evidence) -> Grouped:
+    return answers(_scores(evidence), _calibration(evidence))
+
+
+def _best_f1(evidence: Evidence) -> Choice:
+    return best_threshold(evidence.once(_filled), "f1")
+
+
+NEEDED: dict[str, Callable[[Evidence], Any]] = {
+    "scores": _scores,
+    "filled": _filled,
+    "calibration": _calibration,
+    "answers": _answers,
+    "best_f1": _best_f1,
+}
+"""Where a statistic of scores finds what it needs."""
+
+
+def _of_scores(evidence: Evidence, statistic: ScoreStatistic) -> Tensor:
+    """A statistic of the scores of every class or label."""
+    return statistic.compute(evidence.once(NEEDED[statistic.needs]))
+
+
+def _without_ignored(mask: Tensor, task: Declaration) -> Tensor:
+    """Classes that are never a target take no part."""
+    for index in task.ignored:
+        if 0 <= index < (getattr(task, "num_classes", None) or 0):
+            mask.select(-1, index).fill_(False)
+    return mask
+
+
+# ---- what an entry may read
 
 
 @dataclass(frozen=True)
@@ -39,17 +104,17 @@ class OneTable:
     statistic: Statistic
     place: int
 
-    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+    def value(self, evidence: Evidence, zero_division: float) -> Tensor:
         """The statistic."""
-        return self.of(counter.counts(totals), zero_division)
+        return evidence.once(_of_tables, self.statistic, zero_division).select(-1, self.place)
 
     def of(self, counts: Counts, zero_division: float) -> Tensor:
         """The statistic of these counts instead."""
         return self.statistic(counts.at(self.place)).value(zero_division)
 
-    def reason(self, counter: Any, totals: Totals) -> str:
+    def reason(self, evidence: Evidence) -> str:
         """Which margin is empty."""
-        return why_undefined(counter.counts(totals).at(self.place).exact())
+        return why_undefined(evidence.counts.at(self.place).exact())
 
 
 @dataclass(frozen=True)
@@ -61,31 +126,26 @@ class Averaged:
     occurring: bool = False
     """Whether classes without a target are left out, as in balanced accuracy."""
 
-    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+    def value(self, evidence: Evidence, zero_division: float) -> Tensor:
         """The average."""
-        counts = counter.counts(totals)
-        included = self.included(counter, totals, zero_division)
-        return averaged(self.statistic, counts, self.average, zero_division, included, empty=zero_division)
+        if self.average == "micro":
+            return self.statistic(evidence.counts.summed()).value(zero_division)
+        values = evidence.once(_of_tables, self.statistic, zero_division)
+        weights = self.included(evidence, zero_division).to(values.dtype)
+        if self.average == "weighted":
+            weights = weights * evidence.counts.support
+        return mean(values, weights, zero_division)
 
-    def included(self, counter: Any, totals: Totals, zero_division: float = torch.nan) -> Tensor:
+    def included(self, evidence: Evidence, zero_division: float = torch.nan) -> Tensor:
         """The classes or labels that take part."""
-        counts = counter.counts(totals)
-        mask = ~self.statistic(counts).value(zero_division).isnan()
+        mask = ~evidence.once(_of_tables, self.statistic, zero_division).isnan()
         if self.occurring:
-            mask = mask & (counts.support != 0)
-        return _without_ignored(mask, counter)
+            mask = mask & (evidence.counts.support != 0)
+        return _without_ignored(mask, evidence.task)
 
-    def reason(self, counter: Any, totals: Totals) -> str:
+    def reason(self, evidence: Evidence) -> str:
         """No class has a value."""
         return "no class or label has a value"
-
-
-def _without_ignored(mask: Tensor, counter: Any) -> Tensor:
-    """Classes that are never a target take no part."""
-    for index in getattr(counter.task, "ignored", ()):
-        if 0 <= index < getattr(counter.task, "num_classes", 0):
-            mask.select(-1, index).fill_(False)
-    return mask
 
 
 @dataclass(frozen=True)
@@ -94,14 +154,13 @@ class WholeMatrix:
 
     statistic: Statistic
 
-    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+    def value(self, evidence: Evidence, zero_division: float) -> Tensor:
         """The statistic."""
-        return OVERALL[self.statistic.name](counter.counts(totals)).value(zero_division)
+        return OVERALL[self.statistic.name](evidence.counts).value(zero_division)
 
-    def reason(self, counter: Any, totals: Totals) -> str:
+    def reason(self, evidence: Evidence) -> str:
         """Which margin is empty."""
-        counts = counter.counts(totals)
-        if not bool(counts.support.sum()):
+        if not bool(evidence.counts.support.sum()):
             return "no samples were counted"
         return "only one class occurs as target or as prediction"
 
@@ -117,11 +176,11 @@ class TopK:
         """An accuracy."""
         return find("accuracy")
 
-    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+    def value(self, evidence: Evidence, zero_division: float) -> Tensor:
         """The share of samples."""
-        return ratio(counter.hits(totals, self.k), counter.counts(totals).support.sum(-1)).value(zero_division)
+        return ratio(evidence.hits[self.k], evidence.counts.support.sum(-1)).value(zero_division)
 
-    def reason(self, counter: Any, totals: Totals) -> str:
+    def reason(self, evidence: Evidence) -> str:
         """There is nothing."""
         return "no samples were counted"
 
@@ -133,15 +192,15 @@ class SampleMean:
     name: str
     statistic: Statistic
 
-    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+    def value(self, evidence: Evidence, zero_division: float) -> Tensor:
         """The mean."""
-        part, defined = counter.sample_sums(totals, self.name)
-        everyone = counter.sample_sums(totals, "samples")[0]
+        part, defined = evidence.sample_sums[self.name]
+        everyone = evidence.sample_sums["samples"][0]
         values = torch.stack((part / defined, torch.full_like(part, zero_division)), -1)
         undefined = everyone - defined if zero_division == zero_division else torch.zeros_like(part)
         return mean(values, torch.stack((defined, undefined), -1), zero_division)
 
-    def reason(self, counter: Any, totals: Totals) -> str:
+    def reason(self, evidence: Evidence) -> str:
         """There is nothing."""
         return "no sample has a value"
 
@@ -154,45 +213,31 @@ class FromScores:
     average: Literal["macro", "weighted"] | None = None
     place: int = 0
 
-    def value(self, counter: Any, totals: Totals, zero_division: float) -> Tensor:
+    def value(self, evidence: Evidence, zero_division: float) -> Tensor:
         """The value, ``zero_division`` where it has none."""
-        values = self._values(counter, totals)
+        values = evidence.once(_of_scores, self.statistic)
         if self.average is None:
-            value = values[0]
+            value = values[self.place]
         else:
-            support = counter.scores(totals).yes.sum(-1).double()
+            support = _scores(evidence).yes.sum(-1).double()
             weights = support.to(values) if self.average == "weighted" else torch.ones_like(values)
-            value = mean(values, weights * _without_ignored(~values.isnan(), counter), torch.nan)
-        return torch.where(value.isnan(), zero_division, value)
+            value = mean(values, weights * self.included(evidence), torch.nan)
+        return value if zero_division != zero_division else torch.where(value.isnan(), zero_division, value)
 
-    def _values(self, counter: Any, totals: Totals) -> Tensor:
-        """Of all questions, or of the one that is asked for."""
-        if self.statistic.needs == "answers":
-            place = None if self.average else self.place
-            return self.statistic.compute(answers(counter.scores(totals), counter.calibration(totals), place))
-        if self.statistic.needs == "calibration":
-            sums = counter.calibration(totals)
-            one = type(sums)(*(part[self.place : self.place + 1] for part in sums))
-            return self.statistic.compute(sums if self.average else one)
-        scores = counter.scores(totals)
-        return self.statistic.compute(scores if self.average else scores.only(self.place))
-
-    def is_told(self, counter: Any, totals: Totals) -> bool:
+    def is_told(self, evidence: Evidence) -> bool:
         """Whether it says what it stands for: a threshold may be a logit that no probability tells from others."""
         if not self.statistic.is_threshold:
             return True
-        scores = counter.scores(totals)
-        return all(
-            cut.is_told for cut in best_threshold(scores if self.average else scores.only(self.place)).thresholds
-        )
+        chosen = evidence.once(_best_f1).thresholds
+        return all(cut.is_told for cut in (chosen if self.average else [chosen[self.place]]))
 
-    def included(self, counter: Any, totals: Totals) -> Tensor:
+    def included(self, evidence: Evidence) -> Tensor:
         """The classes or labels that take part."""
-        return _without_ignored(~self._values(counter, totals).isnan(), counter)
+        return _without_ignored(~evidence.once(_of_scores, self.statistic).isnan(), evidence.task)
 
-    def reason(self, counter: Any, totals: Totals) -> str:
+    def reason(self, evidence: Evidence) -> str:
         """Which classes are missing."""
-        scores = counter.scores(totals)
+        scores = _scores(evidence)
         there = (scores.yes.sum(-1) > 0) & (scores.no.sum(-1) > 0)
         if not bool((scores.yes + scores.no).sum()):
             return "no samples were counted"

@@ -83,10 +83,8 @@ class Slices(Tally):
 
     def value_of(self, totals: Totals) -> dict[str, Tensor]:
         """Every statistic of every group."""
-        rows, few = self.counter.by_group(totals), self.counter.sizes(totals) < self.minimum
-        values = {
-            name: readout.value(self.counter.each, rows, self.zero_division) for name, readout in self.readouts.items()
-        }
+        evidence, few = self.counter.evidence(totals), self.counter.sizes(totals) < self.minimum
+        values = {name: readout.value(evidence, self.zero_division) for name, readout in self.readouts.items()}
         return {name: value.float().masked_fill(few, torch.nan) for name, value in values.items()}
 
     # ---- asking
@@ -94,18 +92,19 @@ class Slices(Tally):
     @property
     def counts(self) -> Counts:
         """The counts over all ranks as those of the evaluation, with the groups as first dimension."""
-        counts = super().counts
+        counts = self.counter.counts(self.global_totals)
         return counts.at(0) if self._one_table else counts
 
     @property
     def confusion_matrix(self) -> Tensor:
         """Of every group, (G, C, C): targets in rows, predictions in columns; if the evaluation keeps it."""
-        if not getattr(self.counter.task.of, "matrix", False):
+        declared = getattr(self.counter.task.of, "matrix", False)
+        matrix = self.counter.evidence(self.global_totals).matrix if declared else None
+        if matrix is None:
             raise DeclarationError(
                 "no confusion matrix was kept: construct a MulticlassEvaluation with confusion_matrix=True, or read "
                 "the four cells of other evaluations from .counts."
             )
-        matrix: Tensor = self.counter.each.matrix(self.counter.by_group(self.global_totals))
         return matrix
 
     @property

@@ -15,11 +15,18 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lightning_evalkit.counts import Counts, Totals
+    from lightning_evalkit.counts import CountCounter, Counts, Totals
 
 
 class CountMetric(Tally):
     """A result computed from counts; a task's metrics say how tensors are declared, a final class what is computed."""
+
+    counter: CountCounter
+
+    @property
+    def counts(self) -> Counts:
+        """The counts over all ranks; readable also when ``compute`` raises because of invalid samples."""
+        return self.counter.counts(self.global_totals)
 
     def value_of(self, totals: Totals) -> Tensor:
         """The result of these totals."""

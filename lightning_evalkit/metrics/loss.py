@@ -31,6 +31,7 @@ class MeanLoss(Tally):
     higher_is_better: bool | None = False
     histogram: ClassVar[bool] = False
     counter: LossCounter
+    without_counts = "losses are added up, not counted: an evaluation has counts."
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(LossCounter(self.histogram), **kwargs)

@@ -48,6 +48,7 @@ class LossProfile(Tally):
 
     higher_is_better = False
     counter: ProfileCounter
+    without_counts = "losses are added up, not counted: an evaluation has counts."
 
     def __init__(
         self,

@@ -28,6 +28,7 @@ class ScoreMetric(Tally):
     """A result computed from scores: ``class BinaryROC(..., family=ROC)`` says which."""
 
     counter: ScoreCounter
+    without_counts = "a curve has no counts without a threshold: ask for them at one."
     family: Family
     average: str | None = None
     higher_is_better: bool | None = None

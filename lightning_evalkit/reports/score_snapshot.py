@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -88,13 +88,12 @@ class ScoreSnapshot:
 
 def score_snapshot(evaluation: Evaluation) -> ScoreSnapshot | None:
     """Those of an evaluation, over all ranks, which joins them; none of an evaluation without curves."""
-    counter: Any = evaluation.tally.counter
-    if counter.task.binning is None:
+    evidence = evaluation.tally.evidence
+    scores, calibration = evidence.scores, evidence.calibration
+    if scores is None or calibration is None:
         return None
-    totals = evaluation.tally.global_totals
-    scores: ScoreCounts = counter.scores(totals)
     filled = ((scores.yes + scores.no) != 0).any(0)
     parts = {name: getattr(scores, name)[..., filled].cpu() for name in ("yes", "no", "alone", "lowest", "below")}
     # Copied, as a view would keep the whole state.
-    sums = Calibration(*(part.to("cpu", torch.float64, copy=True) for part in counter.calibration(totals)))
+    sums = Calibration(*(part.to("cpu", torch.float64, copy=True) for part in calibration))
     return ScoreSnapshot(evaluation.curve_names(), replace(scores, edges=scores.edges.only(filled), **parts), sums)

@@ -1,5 +1,6 @@
 """Counts into one tensor kept on the device, and its sum over ranks in one all-reduce."""
 
+from lightning_evalkit.state.evidence_tally import EvidenceTally
 from lightning_evalkit.state.tally import Tally
 
-__all__ = ["Tally"]
+__all__ = ["EvidenceTally", "Tally"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torchmetrics import Metric
@@ -20,6 +20,7 @@ from lightning_evalkit.errors import InputError, MixedReadingWarning
 from lightning_evalkit.inputs.arrays import as_tensors
 from lightning_evalkit.inputs.declaration import refuse_large
 from lightning_evalkit.state import checkpoint
+from lightning_evalkit.state.joined import Joined
 from lightning_evalkit.state.storage import RowStorage, Storage, SumStorage
 from lightning_evalkit.state.unscripted import Unscripted
 
@@ -37,6 +38,7 @@ class Tally(Unscripted, Metric):
 
     is_differentiable = False
     full_state_update = False
+    without_counts: ClassVar[str] = "nothing is counted here: an evaluation has counts."
     _computed: Any
     _forward_cache: Any
 
@@ -60,13 +62,18 @@ class Tally(Unscripted, Metric):
 
     @property
     def counts(self) -> Counts:
-        """The counts over all ranks; readable also when ``compute`` raises because of invalid samples."""
-        return self.counter.counts(self.global_totals)
+        """Refused, unless a metric counts."""
+        raise InputError(self.without_counts)
 
     @property
     def global_totals(self) -> Totals:
         """The totals over all ranks; readable also when ``compute`` raises because of invalid samples."""
-        return self._globally()[0]
+        return self._globally().totals
+
+    @property
+    def global_ledger(self) -> Ledger:
+        """What happened besides counting, over all ranks."""
+        return self._globally().ledger
 
     def _states(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.storage.names}
@@ -136,30 +143,34 @@ class Tally(Unscripted, Metric):
 
     def compute(self) -> Any:
         """The value over all ranks."""
-        totals, ledger = self._globally()
-        if ledger.invalid:
+        return self.value_of(self._valid().totals)
+
+    def _valid(self) -> Joined:
+        """What is joined over ranks; raises if samples of any rank were not what was declared."""
+        joined = self._globally()
+        if joined.ledger.invalid:
             raise InputError(
-                f"{ledger.invalid} samples counted by {self.title} were not what was declared "
+                f"{joined.ledger.invalid} samples counted by {self.title} were not what was declared "
                 f"({self.counter.task}): NaN scores, values or targets out of range. They are in no count; .counts has "
                 "the others. Move a batch to the CPU and update there to see which, or call reset() to start again."
             )
-        return self.value_of(totals)
+        return joined
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """Nothing around it: ``compute`` joins ranks itself, without touching this rank's state."""
         return compute
 
-    def _globally(self) -> tuple[Totals, Ledger]:
+    def _globally(self) -> Joined:
         """The totals over all ranks and what they report, joined once between two updates (the stock cache)."""
         if self._computed is not None:
-            found: tuple[Totals, Ledger] = self._computed
+            found: Joined = self._computed
             return found
         totals = self._over_ranks(self.sync_on_compute)
-        ledger = self.counter.ledger(totals)
-        self._warn(ledger)
+        joined = Joined(totals, self.counter.ledger(totals))
+        self._warn(joined.ledger)
         if self.compute_with_cache:
-            self._computed = (totals, ledger)
-        return totals, ledger
+            self._computed = joined
+        return joined
 
     def _over_ranks(self, should_sync: bool) -> Totals:
         if should_sync and not self._is_synced and self.distributed_available_fn():

@@ -124,7 +124,7 @@ def areas(tables: Tables, max_fpr: float | None = None) -> Tensor:
 
 def _area(table: ScoreCounts, max_fpr: float | None) -> Tensor:
     if not table.given:
-        return curves.auroc(table, max_fpr).value
+        return curves.auroc_value(table, max_fpr)
     fpr, tpr = curves.rates(curves.at_given(table))
     if max_fpr is not None and max_fpr < 1:
         return torch.stack([_partial(x, y, max_fpr) for x, y in zip(fpr, tpr, strict=True)])
@@ -163,7 +163,7 @@ def average_precisions(tables: Tables) -> Tensor:
 
 def _average_precision(table: ScoreCounts) -> Tensor:
     if not table.given:
-        return curves.average_precision(table).value
+        return curves.average_precision_value(table)
     points = curves.at_given(table)
     precision, recall = _given_precision(points), curves.rates(points)[1]
     gained = recall.diff(dim=-1, prepend=torch.zeros_like(recall[:, :1]))

@@ -88,12 +88,19 @@ def _from_top(parts: Tensor) -> Tensor:
 
 
 def auroc(scores: ScoreCounts, max_fpr: float | None = None) -> Bounded:
-    """The probability that a positive sample has a higher score than a negative one, equal ones counted half."""
+    """The area under the ROC curve and its bounds."""
     if max_fpr is not None and max_fpr < 1:
         return _partial_auroc(scores, max_fpr)
+    return _between(auroc_value(scores), *bounds.auroc(scores))
+
+
+def auroc_value(scores: ScoreCounts, max_fpr: float | None = None) -> Tensor:
+    """The probability that a positive sample has a higher score than a negative one, equal ones counted half."""
+    if max_fpr is not None and max_fpr < 1:
+        return _partial_auroc(scores, max_fpr).value
     yes, no = bounds.sized(scores.yes), bounds.sized(scores.no)
     won = (_from_top(yes).flip(-1) - yes / 2) * no
-    return _between(won.sum(-1) / (yes.sum(-1) * no.sum(-1)), *bounds.auroc(scores))
+    return (won.sum(-1) / (yes.sum(-1) * no.sum(-1))).clamp(0, 1)
 
 
 def _between(value: Tensor, low: Tensor, high: Tensor) -> Bounded:
@@ -141,11 +148,16 @@ def rescaled(area: Tensor, most: float) -> Tensor:
 
 
 def average_precision(scores: ScoreCounts) -> Bounded:
+    """The area under the precision-recall curve, in steps, and its bounds."""
+    return _between(average_precision_value(scores), *bounds.average_precision(scores))
+
+
+def average_precision_value(scores: ScoreCounts) -> Tensor:
     """The mean over positive samples of the precision at the threshold that just reaches them."""
     yes, no = scores.yes.double().flip(-1), scores.no.double().flip(-1)
     tp, fp = yes.cumsum(-1), no.cumsum(-1)
     together = torch.where(yes > 0, yes * (tp / (tp + fp)), 0)
-    return _between(together.sum(-1) / yes.sum(-1), *bounds.average_precision(scores))
+    return (together.sum(-1) / yes.sum(-1)).clamp(0, 1)
 
 
 # ---- single points
@@ -171,7 +183,7 @@ def kolmogorov_smirnov(scores: ScoreCounts) -> Tensor:
 
 def gini(scores: ScoreCounts) -> Tensor:
     """2 AUROC - 1."""
-    return 2 * auroc(scores).value - 1
+    return 2 * auroc_value(scores) - 1
 
 
 def rates(points: Reached) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from lightning_evalkit.registry import Registry
 from lightning_evalkit.statistics import calibration, curves
 from lightning_evalkit.statistics.table import STATISTICS
-from lightning_evalkit.statistics.thresholds import best_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,15 +16,18 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.counts import Calibration, ScoreCounts
     from lightning_evalkit.statistics.calibration import Grouped
+    from lightning_evalkit.statistics.thresholds import Choice
 
-Needs = Literal["scores", "calibration", "answers"]
+Needs = Literal["scores", "filled", "calibration", "answers", "best_f1"]
 
 
 @dataclass(frozen=True)
 class ScoreStatistic:
-    """A number for each question, from its ``scores``, its ``calibration`` sums or the bins of its ``answers``.
+    """A number for each question.
 
-    Several classes have one calibration, that of the predicted class; scores and answers are of each against the rest.
+    It needs the ``scores`` of the question or only the ``filled`` bins of them, its ``calibration`` sums, the bins of
+    its ``answers``, or the threshold that is chosen for the ``best_f1``. Several classes have one calibration, that of
+    the predicted class; all else is of each class against the rest.
     """
 
     name: str
@@ -56,46 +58,46 @@ def scored(
     return added
 
 
-@scored("scores")
+@scored("filled")
 def auroc(scores: ScoreCounts) -> Tensor:
     """P(score of a positive > score of a negative) + ½ P(equal)."""
-    return curves.auroc(scores).value
+    return curves.auroc_value(scores)
 
 
-@scored("scores")
+@scored("filled")
 def average_precision(scores: ScoreCounts) -> Tensor:
     """Σ (recall gained) · precision over falling thresholds."""
-    return curves.average_precision(scores).value
+    return curves.average_precision_value(scores)
 
 
-@scored("scores", better=False)
+@scored("filled", better=False)
 def eer(scores: ScoreCounts) -> Tensor:
     """The rate at which false positives and false negatives are equally frequent in their classes."""
     return curves.eer(scores)
 
 
-@scored("scores")
+@scored("filled")
 def kolmogorov_smirnov(scores: ScoreCounts) -> Tensor:
     """max (recall + specificity - 1) over thresholds."""
     return curves.kolmogorov_smirnov(scores)
 
 
-@scored("scores", bounds=(-1.0, 1.0))
+@scored("filled", bounds=(-1.0, 1.0))
 def gini(scores: ScoreCounts) -> Tensor:
     """2 AUROC - 1."""
     return curves.gini(scores)
 
 
-@scored("scores")
-def best_f1(scores: ScoreCounts) -> Tensor:
+@scored("best_f1")
+def best_f1(choice: Choice) -> Tensor:
     """max F1 over thresholds."""
-    return best_threshold(scores, "f1").value
+    return choice.value
 
 
-@scored("scores", better=None, is_threshold=True)
-def best_f1_threshold(scores: ScoreCounts) -> Tensor:
+@scored("best_f1", better=None, is_threshold=True)
+def best_f1_threshold(choice: Choice) -> Tensor:
     """The threshold where F1 is highest."""
-    return best_threshold(scores, "f1").threshold
+    return choice.threshold
 
 
 @scored("calibration", bounds=(0.0, 2.0), better=False)

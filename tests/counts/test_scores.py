@@ -237,7 +237,7 @@ def test_infinite_logits_stay_in_the_last_bin(kind: torch.dtype, way: str) -> No
 def scores_in(counting: Any) -> list[Any]:
     """The histograms of an evaluation or a metric; one for each question where every score is kept."""
     counter, totals = tally_of(counting).counter, tally_of(counting).totals
-    return counter.tables(totals) if hasattr(counter, "tables") else [counter.scores(totals)]
+    return counter.tables(totals) if hasattr(counter, "tables") else [counter.evidence(totals).scores]
 
 
 def _updated(metric: Any, batch: Batch, way: str = "at_once") -> Any:

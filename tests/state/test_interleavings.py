@@ -358,7 +358,7 @@ class Interleavings(RuleBasedStateMachine):
                 rank.metric.compute()
         else:
             self.agree(rank.metric.compute(), expected.cells)
-        counts = torch.stack(rank.tally.counter.counts(rank.tally.global_totals).cells, -1)
+        counts = torch.stack(rank.tally.counter.evidence(rank.tally.global_totals).counts.cells, -1)
         assert counts.tolist() == expected.cells.tolist()
 
     def agree(self, computed: Any, cells: np.ndarray) -> None:
@@ -433,7 +433,7 @@ class Interleavings(RuleBasedStateMachine):
         for rank in RANKS:
             tally = rank.tally
             for totals in (tally.totals, *([] if self.sharing else [tally.global_totals])):
-                counts = torch.stack(tally.counter.counts(totals).cells, -1)
+                counts = torch.stack(tally.counter.evidence(totals).counts.cells, -1)
                 assert counts.tolist() == rank.shown.cells.tolist()
                 assert tally.counter.ledger(totals).invalid == rank.shown.invalid
 

@@ -1,0 +1,21 @@
+"""What a metric remembers between two updates: the totals of all ranks, and what was read from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lightning_evalkit.counts import Evidence, Ledger, Totals
+
+
+@dataclass
+class Joined:
+    """Totals over all ranks, their bookkeeping and, once it was asked for, their evidence."""
+
+    totals: Totals
+    ledger: Ledger
+    evidence: Evidence | None = None
+
+    def __reduce__(self) -> tuple[type[Joined], tuple[Totals, Ledger]]:
+        return Joined, (self.totals, self.ledger)  # a copy reads its evidence itself
