@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         MultilabelEvaluation,
         Slices,
         compare,
+        diagnose,
     )
     from lightning_evalkit.inputs import Threshold
     from lightning_evalkit.intervals import Counts, Interval, required
@@ -23,6 +24,7 @@ __all__ = [
     "Slices",
     "Threshold",
     "compare",
+    "diagnose",
     "required",
 ]
 __version__ = "0.1.0"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.diagnosis.literal import literal, one_line
 from lightning_evalkit.diagnosis.rules import RULES, rules_about
+from lightning_evalkit.intervals import holm
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from lightning_evalkit.diagnosis.finding import Finding
     from lightning_evalkit.diagnosis.rules.table import About
 
+ALPHA = 0.01
+"""How often the tests of one report find something in a healthy one."""
 LEVELS = {"error": "error", "warning": "warning", "tip": "note"}
 """SARIF's words for our severities."""
 
@@ -114,18 +117,21 @@ def judged(seen: Any, about: About, ignore: Collection[str] = (), known: Collect
     """Ask every rule; ``ignore`` are codes, ``known`` are fingerprints of findings that were accepted before."""
     for code in ignore:
         RULES[code]  # which says if there is no such rule
-    findings: list[Finding] = []
-    passed, silent = [], []
-    for rule in rules_about(about):
-        found = rule(seen)
-        if found is None:
-            silent.append(rule.code)
-        elif found:
-            findings += found
-        else:
-            passed.append(rule.code)
+    asked = {rule.code: rule(seen) for rule in rules_about(about)}
+    findings = _significant([finding for found in asked.values() for finding in found or ()])
+    found_by = {finding.code for finding in findings}
+    silent = [code for code, found in asked.items() if found is None]
+    passed = [code for code in asked if code not in found_by and code not in silent]
     aside = tuple(f for f in findings if f.code in ignore or f.fingerprint in known)
     return Diagnosis(tuple(f for f in findings if f not in aside), tuple(passed), tuple(silent), aside)
+
+
+def _significant(findings: list[Finding]) -> list[Finding]:
+    """Without what chance explains: the tests of one report hold together (Holm), so a healthy one is silent."""
+    tested = [finding for finding in findings if finding.certainty == "significant"]
+    adjusted = holm([finding.evidence["p_value"] for finding in tested])
+    chance = [finding for finding, p in zip(tested, adjusted, strict=True) if not p <= ALPHA]
+    return [finding for finding in findings if not any(finding is each for each in chance)]
 
 
 def _number(things: tuple[Any, ...], name: str) -> str:

@@ -2,8 +2,9 @@
 
 from lightning_evalkit.evaluation.binary import BinaryEvaluation
 from lightning_evalkit.evaluation.comparison import compare
+from lightning_evalkit.evaluation.diagnosing import diagnose
 from lightning_evalkit.evaluation.multiclass import MulticlassEvaluation
 from lightning_evalkit.evaluation.multilabel import MultilabelEvaluation
 from lightning_evalkit.evaluation.slices import Slices
 
-__all__ = ["BinaryEvaluation", "MulticlassEvaluation", "MultilabelEvaluation", "Slices", "compare"]
+__all__ = ["BinaryEvaluation", "MulticlassEvaluation", "MultilabelEvaluation", "Slices", "compare", "diagnose"]

@@ -11,6 +11,7 @@ from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.errors import DeclarationError, nearest
 from lightning_evalkit.evaluation.curves import Curves, with_scores
+from lightning_evalkit.evaluation.diagnosing import Diagnosing
 from lightning_evalkit.evaluation.entry import Entry
 from lightning_evalkit.evaluation.explaining import Explaining
 from lightning_evalkit.evaluation.intervals import Intervals
@@ -32,7 +33,7 @@ MAX_LOGGED = 50
 """With more entries than this, logging every batch costs more than most training steps."""
 
 
-class Evaluation(Curves, Explaining, Intervals, Unscripted, MetricCollection):
+class Evaluation(Curves, Diagnosing, Explaining, Intervals, Unscripted, MetricCollection):
     """Entries that view one tally: what every task's evaluation shares.
 
     Parameters of all evaluations: ``statistics`` (names from the statistics table), ``zero_division`` (the value of

@@ -1,0 +1,77 @@
+"""What an evaluation shows of its numbers: plain facts that the rules on numbers look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isnan
+from typing import TYPE_CHECKING, Literal
+
+from lightning_evalkit.statistics import find
+
+if TYPE_CHECKING:
+    from lightning_evalkit.counts import Counts
+
+Task = Literal["binary", "multiclass", "multilabel"]
+
+
+@dataclass(frozen=True)
+class SeenScores:
+    """What the histogram of the scores of a binary evaluation shows."""
+
+    inputs: str
+    lowest: float
+    highest: float
+    mean: float
+    """The mean predicted probability."""
+    variance: float
+    """The sum of p (1 - p) over the samples: the variance of the number of positives, if the scores are calibrated."""
+    best_f1: float
+    best_threshold: float
+    threshold: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class SeenNumbers:
+    """The counts and the reported numbers of one evaluation; ``tables`` are of each class or label, by name.
+
+    A binary evaluation has one table, under the empty name.
+    """
+
+    task: Task
+    tables: dict[str, Counts]
+    values: dict[str, float] = field(default_factory=dict)
+    weighted: bool = False
+    exact_match: float | None = None
+    prevalence: float | None = None
+    """The share of positives where the model will be used, if that is known."""
+    scores: SeenScores | None = None
+    bound_width: float = 0.0
+
+    @property
+    def table(self) -> Counts | None:
+        """The one table of a binary evaluation."""
+        return self.tables.get("") if self.task == "binary" else None
+
+    @property
+    def total(self) -> int:
+        """The number of samples."""
+        return int(max((table.total for table in self.tables.values()), default=0))
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether every sample has one class, and all classes are here."""
+        return self.task == "multiclass" and sum(table.positives for table in self.tables.values()) == self.total
+
+    def undefined(self) -> list[str]:
+        """The reported numbers that are 0/0."""
+        return [name for name, value in self.values.items() if isnan(value)]
+
+
+def seen_counts(counts: Counts, prevalence: float | None = None) -> SeenNumbers:
+    """One table of counts, as from a paper, with the statistics that evaluations report by default."""
+    exact = counts.exact()
+    names = ("accuracy", "balanced_accuracy", "precision", "recall", "specificity", "f1", "mcc")
+    values = {name: float(find(name)(exact).value()) for name in names}
+    weighted = not all(isinstance(cell, int) for cell in exact.cells)
+    return SeenNumbers("binary", {"": exact}, values, weighted, prevalence=prevalence)

@@ -1,0 +1,278 @@
+"""Rules on the numbers of several classes or labels, and on what the majority alone would reach."""
+
+from __future__ import annotations
+
+from math import prod
+
+from lightning_evalkit.counts import Counts
+from lightning_evalkit.diagnosis.numbers import SeenNumbers, seen_counts
+from lightning_evalkit.diagnosis.rules.table import Found, rule
+from lightning_evalkit.intervals import table_interval
+from lightning_evalkit.statistics import find
+
+MICRO = ("precision/micro", "recall/micro", "f1/micro")
+FEW = 0.2
+"""A recall whose interval is wider than this says little."""
+
+
+def _matrix(*rows: tuple[int, ...], **values: float) -> SeenNumbers:
+    """Targets in rows, predictions in columns."""
+    total, places = sum(map(sum, rows)), range(len(rows))
+    tables = {}
+    for k in places:
+        tp, predicted = rows[k][k], sum(row[k] for row in rows)
+        fn, fp = sum(rows[k]) - tp, predicted - tp
+        tables[str(k)] = Counts(tp=tp, fp=fp, fn=fn, tn=total - tp - fn - fp)
+    return SeenNumbers("multiclass", tables, dict(values))
+
+
+def _good() -> SeenNumbers:
+    return _matrix((90, 5, 5), (5, 90, 5), (5, 5, 90), accuracy=0.9)
+
+
+@rule(
+    "EK202",
+    "micro averages are the accuracy",
+    "numbers",
+    severity="warning",
+    certainty="certain",
+    why="Every sample has one target and one prediction, so each error is one false positive and one false negative.",
+    remedy="Report f1/macro, balanced_accuracy or one number per class beside the accuracy.",
+    known_problems="No case is known where it is wrong.",
+    example=lambda: _matrix((9, 1), (1, 9), **{"accuracy": 0.9, "f1/micro": 0.9}),
+    counterexample=lambda: _matrix((9, 1), (1, 9), **{"accuracy": 0.9, "f1/macro": 0.9}),
+)
+def micro_is_accuracy(seen: SeenNumbers) -> list[Found] | None:
+    """Accuracy and a micro average over classes are reported side by side: they are one number."""
+    if not seen.exclusive:
+        return None
+    same = [name for name in (*MICRO, "accuracy") if name in seen.values]
+    if len(same) < 2:
+        return []
+    return [(", ".join(same), f"{', '.join(same)} are one number by identity: {seen.values[same[0]]:.6g}.", {})]
+
+
+@rule(
+    "EK204",
+    "worse than always answering the majority",
+    "numbers",
+    severity="warning",
+    certainty="significant",
+    why="A high accuracy says little where one class makes up most of the data.",
+    remedy="Look at balanced_accuracy, mcc or recall per class, and at the threshold.",
+    known_problems="A model that is meant to find rare positives may give up accuracy on purpose.",
+    example=lambda: seen_counts(Counts(tp=10, fp=100, fn=10, tn=880)),
+    counterexample=lambda: seen_counts(Counts(tp=80, fp=20, fn=20, tn=880)),
+)
+def below_majority(seen: SeenNumbers) -> list[Found] | None:
+    """Always answering the most frequent class would be right more often, and not by chance (exact test of McNemar)."""
+    from scipy.stats import binom
+
+    tables = _one_vs_rest(seen)
+    if tables is None:
+        return None
+    most = max(tables, key=lambda name: tables[name].positives)
+    gained = sum(table.tp for name, table in tables.items() if name != most)
+    lost = tables[most].fn
+    right = sum(table.tp for table in tables.values()) / seen.total
+    majority = tables[most].positives / seen.total
+    words = f"accuracy is {float(right):.4f}; always answering {most!r} gives {float(majority):.4f}."
+    p = float(binom.cdf(int(gained), int(gained + lost), 0.5)) if gained + lost else 1.0
+    return [("accuracy", words, {"accuracy": float(right), "majority": float(majority), "p_value": p})]
+
+
+def _one_vs_rest(seen: SeenNumbers) -> dict[str, Counts] | None:
+    """A table for each class, of a binary evaluation too; None where samples have no one class, or weights."""
+    if seen.weighted or not seen.total:
+        return None
+    if seen.table is not None:
+        return {"negative": seen.table.swapped(), "positive": seen.table}
+    return seen.tables if seen.exclusive else None
+
+
+@rule(
+    "EK205",
+    "only one class is predicted",
+    "numbers",
+    severity="warning",
+    certainty="certain",
+    why="The model answers the same for every sample: accuracy is the share of that class, and nothing was learnt that "
+    "the numbers could show.",
+    remedy="Look at the scores: at the threshold, at a loss that the majority dominates, at the learning rate.",
+    known_problems="No case is known where it is wrong.",
+    example=lambda: seen_counts(Counts(tp=0, fp=0, fn=10, tn=90)),
+    counterexample=lambda: seen_counts(Counts(tp=1, fp=0, fn=9, tn=90)),
+)
+def one_class(seen: SeenNumbers) -> list[Found] | None:
+    """Every sample was predicted as the same class, although several occur."""
+    tables = _one_vs_rest(seen)
+    if tables is None or sum(table.positives > 0 for table in tables.values()) < 2:
+        return None
+    said = [name for name, table in tables.items() if table.predicted_positives == seen.total]
+    return [
+        ("predictions", f"all {seen.total:,} samples were predicted as {name!r}.", {"class": name}) for name in said
+    ]
+
+
+@rule(
+    "EK206",
+    "a class is recognised less than by chance",
+    "numbers",
+    severity="warning",
+    certainty="significant",
+    why="Its samples are predicted as this class less often than other samples are: the labels may be swapped.",
+    remedy="Compare the order of the class names with that of the logits, and look at the confusion matrix.",
+    known_problems="Fisher's exact test takes samples to be independent.",
+    example=lambda: seen_counts(Counts(tp=5, fp=60, fn=45, tn=40)),
+    counterexample=_good,
+)
+def below_chance(seen: SeenNumbers) -> list[Found] | None:
+    """A class or label is predicted for its own samples less often than for the others."""
+    from scipy.stats import hypergeom
+
+    if seen.weighted or not seen.total:
+        return None
+    found: list[Found] = []
+    for name, table in seen.tables.items():
+        if table.positives and table.negatives and table.predicted_positives:
+            p = hypergeom.cdf(int(table.tp), int(table.total), int(table.positives), int(table.predicted_positives))
+            own, others = table.tp / table.positives, table.fp / table.negatives
+            words = (
+                f"{name or 'positive'} is predicted for {own:.3f} of its samples and for {others:.3f} of the others."
+            )
+            found.append((name or "positive", words, {"own": float(own), "others": float(others), "p_value": float(p)}))
+    return found
+
+
+@rule(
+    "EK207",
+    "a class is absent or never predicted",
+    "numbers",
+    severity="tip",
+    certainty="certain",
+    why="Numbers of an absent class are 0/0, and averages leave it out or count it as 0.",
+    remedy="Evaluate on data that has every class; look at evaluation.averaged_over().",
+    known_problems="No case is known where it is wrong.",
+    example=lambda: _matrix((5, 5, 0), (5, 5, 0), (0, 0, 0)),
+    counterexample=_good,
+)
+def absent(seen: SeenNumbers) -> list[Found] | None:
+    """A class or label never occurs as target, or is never predicted."""
+    if seen.task == "binary":
+        return None
+    found: list[Found] = []
+    for name, table in seen.tables.items():
+        if not table.positives:
+            found.append((name, f"{name} never occurs.", {"support": 0}))
+        elif not table.predicted_positives:
+            found.append((name, f"{name} occurs {table.positives:,} times and is never predicted.", {"predicted": 0}))
+    return found
+
+
+@rule(
+    "EK208",
+    "a class is too small to conclude",
+    "numbers",
+    severity="tip",
+    certainty="certain",
+    why="The recall of a few samples is mostly chance: its interval is wider than most differences between models.",
+    remedy="Collect more samples of the class (intervals.required says how many), or report the interval.",
+    known_problems="An interval of the recall wider than 0.2 counts as too wide.",
+    example=lambda: seen_counts(Counts(tp=4, fp=1, fn=1, tn=900)),
+    counterexample=lambda: seen_counts(Counts(tp=400, fp=1, fn=100, tn=900)),
+)
+def too_small(seen: SeenNumbers) -> list[Found] | None:
+    """The 95 % interval of a class's recall is wider than 0.2."""
+    if seen.weighted:
+        return None
+    found: list[Found] = []
+    for name, table in seen.tables.items():
+        interval = table_interval(table, find("recall"))
+        if interval.known and interval.width > FEW:
+            subject = name or "positive"
+            words = f"recall of {subject} is {interval}, of {interval.n} samples."
+            found.append((subject, words, {"n": interval.n, "low": interval.low, "high": interval.high}))
+    return found
+
+
+@rule(
+    "EK212",
+    "one-vs-rest accuracy is inflated",
+    "numbers",
+    severity="tip",
+    certainty="certain",
+    why="Each error is wrong in two tables of C and right in the others: the mean is 1 − 2(1 − accuracy)/C, which "
+    "nears 1 as the number of classes grows, whatever the model does.",
+    remedy="Report accuracy, or recall per class.",
+    known_problems="No case is known where it is wrong.",
+    example=lambda: _matrix((90, 5, 5), (5, 90, 5), (5, 5, 90), **{"one_vs_rest_accuracy/macro": 0.9333}),
+    counterexample=_good,
+)
+def inflated(seen: SeenNumbers) -> list[Found] | None:
+    """The mean accuracy of classes against the rest is reported."""
+    if not seen.exclusive:
+        return None
+    if "one_vs_rest_accuracy/macro" not in seen.values:
+        return []
+    right = float(sum(table.tp for table in seen.tables.values()) / seen.total)
+    value = seen.values["one_vs_rest_accuracy/macro"]
+    words = f"one_vs_rest_accuracy/macro is {value:.4f}, and {right:.4f} of the samples are right."
+    return [("one_vs_rest_accuracy/macro", words, {"accuracy": right})]
+
+
+def _labels(exact_match: float) -> SeenNumbers:
+    tables = {name: Counts(tp=45, fp=5, fn=5, tn=45) for name in "abc"}
+    return SeenNumbers("multilabel", tables, {"exact_match": exact_match}, exact_match=exact_match)
+
+
+@rule(
+    "EK213",
+    "errors of labels come together",
+    "numbers",
+    severity="tip",
+    certainty="hint",
+    why="Were the errors of labels independent, exact match would be the product of the labels' accuracies. Above it, "
+    "errors come together in the same samples; below it, they are spread.",
+    remedy="Look at the samples with several wrong labels: they may be of one kind, or labelled wrongly.",
+    known_problems="Differences below 0.05 are not reported, and chance is not ruled out.",
+    example=lambda: _labels(0.88),
+    counterexample=lambda: _labels(0.73),
+)
+def dependent_labels(seen: SeenNumbers) -> list[Found] | None:
+    """Exact match is far from the product of the labels' accuracies."""
+    if seen.task != "multilabel" or seen.exact_match is None or len(seen.tables) < 2 or not seen.total:
+        return None
+    expected = prod(float(find("accuracy")(table).value()) for table in seen.tables.values())
+    if not abs(seen.exact_match - expected) > 0.05:
+        return []
+    words = f"exact_match is {seen.exact_match:.4f}; independent errors of the labels would give {expected:.4f}."
+    return [("exact_match", words, {"exact_match": seen.exact_match, "independent": expected})]
+
+
+@rule(
+    "EK214",
+    "micro and macro averages are far apart",
+    "numbers",
+    severity="tip",
+    certainty="certain",
+    why="A micro average counts samples, a macro average classes: small classes that are recognised worse pull the "
+    "macro average down without showing in the micro one.",
+    remedy="Report both, and the classes that cause it.",
+    known_problems="Differences of F1 below 0.05 are not reported.",
+    example=lambda: _matrix((980, 5, 5), (4, 1, 0), (4, 0, 1)),
+    counterexample=_good,
+)
+def micro_and_macro(seen: SeenNumbers) -> list[Found] | None:
+    """F1 over samples and the mean F1 of classes or labels differ by more than 0.05."""
+    each = {name: float(find("f1")(table).value()) for name, table in seen.tables.items()}
+    defined = {name: value for name, value in each.items() if value == value}
+    if seen.task == "binary" or len(defined) < 2:
+        return None
+    whole = Counts(*(sum(cells) for cells in zip(*(table.cells for table in seen.tables.values()), strict=True)))
+    micro, macro = float(find("f1")(whole).value()), sum(defined.values()) / len(defined)
+    if not abs(micro - macro) > 0.05:
+        return []
+    worst = sorted(defined, key=lambda name: -abs(defined[name] - micro))[:2]
+    causes = ", ".join(f"{name} {defined[name]:.3f} of {seen.tables[name].positives:,}" for name in worst)
+    words = f"F1 is {micro:.4f} over samples and {macro:.4f} over classes; most of it comes from {causes}."
+    return [("f1", words, {"micro": micro, "macro": macro, "classes": worst})]
