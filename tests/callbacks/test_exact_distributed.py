@@ -13,11 +13,15 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+import exact_metrics
 import exact_ranks
+import exact_trainers
 import pytest
 import ranks
 import torch
-from exact_ranks import AGAIN, LENGTHS, METRICS, WORLDS
+from exact_metrics import METRICS
+from exact_ranks import AGAIN
+from exact_trainers import LENGTHS, WORLDS
 from lightning.fabric.utilities.distributed import DistributedSamplerWrapper
 from lightning.pytorch.cli import LightningCLI
 from lightning.pytorch.demos.boring_classes import BoringModel
@@ -42,14 +46,14 @@ if TYPE_CHECKING:
 
 def logits(network: Any = None) -> list[float]:
     """Of all rows there are."""
-    network = network or exact_ranks.network()
+    network = network or exact_trainers.network()
     with torch.no_grad():
-        return network.eval()(exact_ranks.data(100)[0])[:, 0].tolist()
+        return network.eval()(exact_trainers.data(100)[0])[:, 0].tolist()
 
 
 def expected(rows: Iterable[int], network: Any = None) -> dict[str, Any]:
     """Counts, rows and loss."""
-    rows, scores, targets = sorted(rows), logits(network), exact_ranks.data(100)[1].tolist()
+    rows, scores, targets = sorted(rows), logits(network), exact_trainers.data(100)[1].tolist()
     pairs = [(scores[row] > 0, bool(targets[row])) for row in rows]
     counts = [pairs.count(pair) for pair in ((True, True), (True, False), (False, True), (False, False))]
     losses = [math.log1p(math.exp(-scores[row] if targets[row] else scores[row])) for row in rows]
@@ -73,7 +77,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> ranks.Found:
     folder = tmp_path_factory.getbasetemp()
     folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "exact_on_ranks"
     folder.mkdir(exist_ok=True)
-    with mock.patch.multiple(ranks, run=exact_ranks.run, PATIENCE=exact_ranks.PATIENCE):
+    with mock.patch.multiple(ranks, run=exact_ranks.run, PATIENCE=exact_trainers.PATIENCE):
         return ranks.run_once(exact_ranks.SCENES, folder)
 
 
@@ -120,7 +124,7 @@ def test_fit_validates_and_tests_exactly_and_trains_as_ever(found: ranks.Found, 
     results = played(found, world, "fitted")
     lengths = [2 * world + 1, 3 * world - 1]
     for rank, result in enumerate(results):
-        network = exact_ranks.network()
+        network = exact_trainers.network()
         network.load_state_dict(results[0]["weights"])
         wanted = [expected(range(length), network) for length in lengths]
         assert result["fit"] == result["test"] == wanted
@@ -211,11 +215,11 @@ def test_metrics_have_the_values_of_one_process(found: ranks.Found, world: int, 
     build, given = METRICS[name]
     for called in (False, True):
         for length, size in ((1, 1), (2 * world + 1, 1), (2 * world + 1, 2)):
-            alone, batch = build(), exact_ranks.data(length)
+            alone, batch = build(), exact_trainers.data(length)
             rows = range(0, length, size) if name == "list_of_numbers" else [0]
             for first in rows:
                 alone.update(*given([part[first : first + size] for part in batch] if len(rows) > 1 else batch))
-            wanted = exact_ranks.plain(alone.compute())
+            wanted = exact_metrics.plain(alone.compute())
             results = [rank[called, length, size][name] for rank in played(found, world, "measured")]
             if name != "list_of_numbers" or size == 1:
                 assert results == [same(wanted)] * world
@@ -225,7 +229,7 @@ def test_metrics_have_the_values_of_one_process(found: ranks.Found, world: int, 
 @several
 def test_metrics_in_callbacks_are_exact(found: ranks.Found, world: int) -> None:
     wanted = expected(range(2 * world + 1))
-    scores, targets = exact_ranks.scores(exact_ranks.data(2 * world + 1))
+    scores, targets = exact_ranks.scores(exact_trainers.data(2 * world + 1))
     pairs = [(score > 0.5, bool(target)) for score, target in zip(scores.tolist(), targets.tolist(), strict=True)]
     counts = [pairs.count(pair) for pair in ((True, True), (True, False), (False, True), (False, False))]
     holding = {"counts": counts, "rows": wanted["rows"]}
@@ -254,7 +258,7 @@ def test_callbacks_of_this_package_have_the_numbers_of_one_process(found: ranks.
     assert {"val/accuracy", "val/auroc", "val/threshold", "val/loss/refinement", "test/f1@tuned"} <= alone[
         "values"
     ].keys()
-    target, scores = exact_ranks.data(length)[1].tolist(), exact_ranks.data(length)[0][:, 0].tolist()
+    target, scores = exact_trainers.data(length)[1].tolist(), exact_trainers.data(length)[0][:, 0].tolist()
     right = sum((score > 0) == bool(truth) for score, truth in zip(scores, target, strict=True))
     for rank in played(found, world, "called_back"):
         assert rank[length] == {**alone, "values": same(alone["values"])}

@@ -14,36 +14,43 @@ import sys
 import tempfile
 import time
 import warnings
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ranks
 import torch
 import torch.distributed as dist
+from exact_metrics import (
+    called_back,
+    classified,
+    held,
+    measured,
+    scores,
+)
+from exact_trainers import (
+    FEATURES,
+    LENGTHS,
+    PATIENCE,
+    WORLDS,
+    Counted,
+    Table,
+    data,
+    listening,
+    loader,
+    result,
+    trainer,
+)
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
-from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
+from lightning.pytorch.strategies import ModelParallelStrategy
 from lightning.pytorch.utilities import CombinedLoader
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
-from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, IterableDataset, Sampler
-from torchmetrics import CatMetric, MaxMetric, MeanMetric, MetricCollection
-from torchmetrics.classification import BinaryAUROC, BinaryF1Score, BinaryRecall, BinaryStatScores, MulticlassPrecision
-from torchmetrics.regression import CosineSimilarity, SpearmanCorrCoef
-from torchmetrics.retrieval import RetrievalMAP
-from torchmetrics.text import ROUGEScore
-from torchmetrics.wrappers import ClasswiseWrapper, MultioutputWrapper
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, IterableDataset, Sampler
+from torchmetrics import MeanMetric
 from versions import has
 
-from lightning_evalkit import BinaryEvaluation
-from lightning_evalkit.callbacks import Evaluate, LossReport, ThresholdTuning
-from lightning_evalkit.callbacks.exact_distributed import ExactDistributedEvaluation
 from lightning_evalkit.callbacks.parts.method_patch import MethodPatch
 from lightning_evalkit.data import TensorLoader
-from lightning_evalkit.metrics import BinaryAUROC as OwnAUROC
-from lightning_evalkit.metrics import BinaryStatScores as OwnStatScores
-from lightning_evalkit.modules import BinaryClassifier
 
 if has("torch", "2.6"):
     from torch.distributed.fsdp import fully_shard
@@ -51,25 +58,7 @@ else:
     from torch.distributed._composable.fsdp import fully_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-WORLDS = (4, 3, 2, 1)
-LENGTHS = range(1, 41)
-FEATURES = 3
-PATIENCE = timedelta(minutes=3)
-"""A quarter of what all scenes may take on a busy machine; a single collective may take ``ranks.PATIENCE``."""
-
-# About Lightning itself, the machine, and values that are meant not to be joined.
-EXPECTED = (
-    ".*isinstance.treespec, LeafSpec.. is deprecated",
-    "The '[a-z_]+_dataloader' does not have many workers",
-    "The number of training batches .* is smaller than the logging interval",
-    "It is recommended to use `self.log",
-    "Consider setting `persistent_workers=True`",
-    "Your `[a-z]+_dataloader`'s sampler has shuffling enabled",
-    ".*Metric `.*` will save all targets and predictions in the buffer",
-)
-
+    from collections.abc import Iterator
 
 # ---- starting ranks
 
@@ -118,136 +107,6 @@ def _scenes(rank: int, world: int) -> dict[str, Any]:
             if isinstance(results[name], str):
                 break
     return results
-
-
-# ---- what is evaluated
-
-
-def data(length: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Features, targets and the number of each row."""
-    generator = torch.Generator().manual_seed(11)
-    x = torch.randn(100, FEATURES, generator=generator, dtype=torch.float64)
-    y = torch.randint(0, 2, (100,), generator=generator)
-    return x[:length], y[:length], torch.arange(length)
-
-
-class Table(Dataset[tuple[Tensor, ...]]):
-    """Rows of the data, by number or by the name of the number."""
-
-    def __init__(self, length: int) -> None:
-        self.tensors = data(length)
-
-    def __len__(self) -> int:
-        return len(self.tensors[0])
-
-    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
-        return tuple(tensor[int(index)] for tensor in self.tensors)
-
-
-def loader(length: int, batch_size: int | None, **options: Any) -> DataLoader[Any]:
-    return DataLoader(Table(length), batch_size=batch_size, **options)
-
-
-def network() -> nn.Module:
-    """With statistics of its own that every row passes through."""
-    generator = torch.Generator().manual_seed(3)
-    normalise, linear = nn.BatchNorm1d(FEATURES), nn.Linear(FEATURES, 1)
-    normalise.running_mean, normalise.running_var = torch.rand((2, FEATURES), generator=generator)
-    linear.weight.data, linear.bias.data = torch.randn((1, FEATURES), generator=generator), torch.zeros(1)
-    return nn.Sequential(normalise, linear).double()
-
-
-class Kept(nn.Module):
-    """An evaluation, sums and lists of torchmetrics."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.evaluation = BinaryEvaluation("logits", zero_division=0.0)
-        self.stock, self.rows = BinaryStatScores(), CatMetric()
-
-    def update(self, logits: Tensor, y: Tensor, number: Tensor) -> None:
-        self.evaluation.update(logits, y)
-        self.stock.update(logits.sigmoid(), y)
-        self.rows.update(number)
-
-    def read(self) -> dict[str, Any]:
-        tp, fp, tn, fn, _ = self.stock.compute().tolist()
-        rows = self.rows.compute().reshape(-1).long().tolist()
-        found = {"counts": ranks.cells(self.evaluation), "stock": [tp, fp, fn, tn], "rows": sorted(rows)}
-        for metric in (self.evaluation, self.stock, self.rows):
-            metric.reset()
-        return found
-
-
-class Counted(LightningModule):
-    """Counts by hand and logs plain values, the same in validation and test."""
-
-    def __init__(self, loaders: int = 1) -> None:
-        super().__init__()
-        self.network = network()
-        self.kept = nn.ModuleList(Kept() for _ in range(loaders))
-        self.seen: list[Any] = []
-        self.trained: list[int] = []
-        self.forwards = 0
-
-    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        self.trained += batch[2].tolist()
-        return self.network(batch[0]).mean()
-
-    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
-        x, y, number = batch
-        logits = self.network(x)[:, 0]
-        self.forwards += 1
-        self.kept[dataloader_idx].update(logits, y, number)
-        self.log_loss(binary_cross_entropy_with_logits(logits, y.double(), reduction="none"))
-
-    def log_loss(self, losses: Tensor) -> None:
-        self.log("loss", losses.mean(), sync_dist=True)
-
-    def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
-        self.validation_step(batch, batch_idx, dataloader_idx)
-
-    def on_validation_epoch_end(self) -> None:
-        self.seen.append([each.read() for each in self.kept])
-
-    def on_test_epoch_end(self) -> None:
-        self.on_validation_epoch_end()
-
-    def configure_optimizers(self) -> Any:
-        return torch.optim.SGD(self.parameters(), lr=0.0)
-
-
-def trainer(world: int, *callbacks: Callback, exact: bool = True, **options: Any) -> Trainer:
-    options.setdefault("strategy", DDPStrategy(process_group_backend="gloo"))
-    return Trainer(
-        accelerator="cpu",
-        devices=world,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[ExactDistributedEvaluation(), *callbacks] if exact else [*callbacks],
-        **{"enable_checkpointing": False, **options},
-    )
-
-
-@ranks.contextmanager
-def listening() -> Iterator[list[str]]:
-    """What is said meanwhile, apart from what is expected of others."""
-    said: list[str] = []
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        for words in EXPECTED:
-            warnings.filterwarnings("ignore", words)
-        yield said
-    said += [str(each.message) for each in heard if not issubclass(each.category, DeprecationWarning)]
-
-
-def result(module: Counted, running: Trainer) -> list[dict[str, Any]]:
-    """What the last epoch counted and logged, by loader."""
-    several = len(module.kept) > 1
-    ends = [f"/dataloader_idx_{place}" if several else "" for place in range(len(module.kept))]
-    losses = [running.callback_metrics[f"loss{end}"].item() for end in ends]
-    return [{**counted, "loss": loss} for counted, loss in zip(module.seen[-1], losses, strict=True)]
 
 
 # ---- scenes
@@ -417,150 +276,6 @@ def emptied(rank: int, world: int) -> Any:
     with listening() as said:
         running.validate(Empty(), TensorLoader(data(world + 1), 1), verbose=False)
     return {"mean": running.callback_metrics["mean"].item(), "said": said}
-
-
-# ---- scenes: metrics
-
-
-def texts(batch: Any) -> tuple[list[str], list[str]]:
-    return [f"a {y} cat sat" for y in batch[1]], [f"the {y} cat {number}" for y, number in zip(*batch[1:], strict=True)]
-
-
-def scores(batch: Any) -> tuple[Tensor, Tensor]:
-    return batch[0][:, 0].sigmoid(), batch[1]
-
-
-def pairs(batch: Any) -> tuple[Tensor, Tensor]:
-    return batch[0][:, :2].float(), batch[0][:, 1:].float()
-
-
-METRICS: dict[str, tuple[Callable[[], Any], Callable[[Any], tuple[Any, ...]]]] = {
-    "list": (BinaryAUROC, scores),
-    "collection": (lambda: MetricCollection([BinaryAUROC(), BinaryF1Score(), BinaryRecall()]), scores),
-    "single_list": (CosineSimilarity, pairs),
-    "list_per_batch": (lambda: RetrievalMAP(empty_target_action="skip"), lambda batch: (*scores(batch), batch[2] // 3)),
-    "list_per_row": (lambda: ROUGEScore(rouge_keys="rouge1"), texts),
-    "list_of_numbers": (CatMetric, lambda batch: (batch[0].sum(), )),
-    "inside": (lambda: MultioutputWrapper(SpearmanCorrCoef(), 2), pairs),
-    "renamed": (lambda: ClasswiseWrapper(MulticlassPrecision(3, average=None)), lambda batch: (batch[0], batch[1])),
-    "composed": (lambda: BinaryF1Score() + BinaryAUROC(), scores),
-    "largest": (MaxMetric, lambda batch: (batch[0],)),
-    "mean": (MeanMetric, lambda batch: (batch[0][:, 0],)),
-    "weighed": (MeanMetric, lambda batch: (batch[0].mean(), len(batch[0]))),
-    "on_step": (lambda: BinaryAUROC(dist_sync_on_step=True), scores),
-    "own": (lambda: BinaryEvaluation("probabilities", zero_division=0.0, curves=True, resolution=64), scores),
-    "own_list": (lambda: OwnAUROC(), scores),
-    "own_rows": (lambda: OwnStatScores(multidim_average="samplewise"), lambda batch: (batch[0], (batch[0] > 1).long())),
-    "own_on_step": (lambda: BinaryEvaluation("probabilities", zero_division=0.0, dist_sync_on_step=True), scores),
-    "own_in_stock": (lambda: MetricCollection([OwnAUROC(), BinaryF1Score()]), scores),
-}  # fmt: skip
-UPDATED = ("composed", "inside")
-"""Metrics whose forward does not give the value of a batch, or not of one row."""
-
-
-class Measured(LightningModule):
-    """Metrics of all kinds, updated or called."""
-
-    def __init__(self, called: bool) -> None:
-        super().__init__()
-        self.called = called
-        self.metrics = nn.ModuleDict({name: build() for name, (build, _) in METRICS.items()})
-
-    def validation_step(self, batch: Any, batch_idx: int) -> None:
-        for name, metric in self.metrics.items():
-            given = METRICS[name][1](batch)
-            metric(*given) if self.called and name not in UPDATED else metric.update(*given)
-
-    def on_validation_epoch_end(self) -> None:
-        self.values = {name: plain(metric.compute()) for name, metric in self.metrics.items()}
-
-
-def plain(computed: Any) -> Any:
-    """Numbers, those of rows in order."""
-    if isinstance(computed, dict):
-        return {name: plain(value) for name, value in computed.items()}
-    return sorted(computed.tolist()) if computed.ndim else computed.item()
-
-
-def measured(rank: int, world: int) -> Any:
-    found = {}
-    for called in (False, True):
-        for length, size in ((1, 1), (2 * world + 1, 1), (2 * world + 1, 2)):
-            module = Measured(called)
-            trainer(world).validate(module, loader(length, size), verbose=False)
-            found[called, length, size] = module.values
-    return found
-
-
-class Holding(Callback):
-    """Metrics of its own, where Lightning does not look for any."""
-
-    def __init__(self) -> None:
-        self.evaluations = {"val": BinaryEvaluation("probabilities", zero_division=0.0)}
-        self.rows = [CatMetric()]
-
-    def on_validation_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:
-        self.evaluations["val"].update(*scores(batch))
-        self.rows[0].update(batch[2])
-
-    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.found = {"counts": ranks.cells(self.evaluations["val"]), "rows": sorted(self.rows[0].compute().tolist())}
-        pl_module.log("counted", float(sum(self.found["counts"])), sync_dist=True)
-
-
-def held(rank: int, world: int) -> Any:
-    """Callbacks before and after the one that makes them exact."""
-    before, after = Holding(), Holding()
-    running = trainer(world, before, ExactDistributedEvaluation(), after, exact=False)
-    running.validate(Counted(), loader(2 * world + 1, 1), verbose=False)
-    return [before.found, after.found, running.callback_metrics["counted"].item()]
-
-
-class Pairs(Table):
-    """Features and targets alone."""
-
-    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
-        x, y, _ = super().__getitem__(index)
-        return x, y
-
-
-def classified(rank: int, world: int) -> Any:
-    """A module of this package, with two loaders that are not."""
-    module = BinaryClassifier(network=network(), statistics=["accuracy"], worst=0.5)
-    running, loaders = trainer(world), [DataLoader(Pairs(length), batch_size=1) for length in (1, 7)]
-    with listening() as said:
-        running.validate(module, loaders, verbose=False)
-    values = {name: value.item() for name, value in running.callback_metrics.items()}
-    return {
-        "values": values,
-        "counts": [ranks.cells(module.evaluation("val", place)) for place in (0, 1)],
-        "said": said,
-    }
-
-
-class Returning(LightningModule):
-    """Leaves counting to the callbacks of this package."""
-
-    def validation_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
-        return {"logits": batch[0][:, 0], "target": batch[1]}
-
-    def test_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
-        return self.validation_step(batch, batch_idx)
-
-
-def called_back(rank: int, world: int) -> Any:
-    """The callbacks that evaluate, choose a threshold and profile the loss."""
-    evaluate = Evaluate(BinaryEvaluation("logits", zero_division=0.0, curves=True, resolution=64))
-    tuning = ThresholdTuning(BinaryEvaluation("logits", zero_division=0.0, curves=True, resolution=64))
-    running, found = trainer(world, evaluate, tuning, LossReport()), {}
-    for length, size in ((7, 1), (13, 4)):
-        with listening() as said:
-            running.validate(Returning(), loader(length, size), verbose=False)
-            values = {name: value.item() for name, value in running.callback_metrics.items()}
-            running.test(Returning(), loader(length, size), verbose=False)
-        values |= {name: value.item() for name, value in running.callback_metrics.items()}
-        found[length] = {"values": values, "counts": ranks.cells(evaluate.evaluation("test")), "said": said}
-    return found
 
 
 # ---- scenes: what is said
