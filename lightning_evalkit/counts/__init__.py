@@ -2,6 +2,7 @@
 
 from lightning_evalkit.counts.binary import BinaryCounter
 from lightning_evalkit.counts.binned_scores import ScoreCounter
+from lightning_evalkit.counts.buckets import BucketCounter
 from lightning_evalkit.counts.calibration_sums import Calibration
 from lightning_evalkit.counts.counter import Counter, Ledger, Totals, is_deferred
 from lightning_evalkit.counts.counts import ANSWERS, Counts, real_dtype
@@ -19,6 +20,7 @@ from lightning_evalkit.counts.stored_scores import StoredScores
 __all__ = [
     "ANSWERS",
     "BinaryCounter",
+    "BucketCounter",
     "Calibration",
     "Cells",
     "CountCounter",

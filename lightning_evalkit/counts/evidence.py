@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from lightning_evalkit.counts.buckets import Buckets
     from lightning_evalkit.counts.calibration_sums import Calibration
     from lightning_evalkit.counts.counter import Totals
     from lightning_evalkit.counts.counts import Counts
@@ -38,6 +39,8 @@ class Evidence:
     """The histograms of scores, one for each class or label."""
     calibration: Calibration | None = None
     """Sums over probabilities."""
+    buckets: Buckets | None = None
+    """The counts of every bucket of samples."""
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def once(self, compute: Callable[..., Found], *given: Any) -> Found:

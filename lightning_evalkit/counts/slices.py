@@ -121,7 +121,10 @@ class SliceCounter:
             raise InputError(self.task.complaint(preds, target, weight, group))
         memory = totals.integers.numpy()
         for numbers in found.places:
-            np.add.at(memory, numbers, 1)
+            if len(numbers) < len(memory):
+                np.add.at(memory, numbers, 1)
+            else:
+                memory += np.bincount(numbers, minlength=len(memory))
         guessed = [target.numel() > 0 and found.score_kind == kind for kind in ("probabilities", "logits")]
         books = self.books.flat(guessed=guessed, ignored=(found.ignored,), invalid=(0,), updates=(1,))
         memory[-self.books.width :] += np.array(books, dtype=np.int64)

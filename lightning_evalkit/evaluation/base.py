@@ -9,7 +9,8 @@ import torch
 from torchmetrics import MetricCollection
 from torchmetrics.utilities import rank_zero_warn
 
-from lightning_evalkit.errors import DeclarationError, nearest
+from lightning_evalkit.counts import BucketCounter
+from lightning_evalkit.errors import DeclarationError, InputError, nearest
 from lightning_evalkit.evaluation.curves import Curves, with_scores
 from lightning_evalkit.evaluation.diagnosing import Diagnosing
 from lightning_evalkit.evaluation.entry import Entry
@@ -17,7 +18,7 @@ from lightning_evalkit.evaluation.explaining import Explaining
 from lightning_evalkit.evaluation.intervals import Intervals
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores
 from lightning_evalkit.inputs.numbers import checked_zero_division, listed
-from lightning_evalkit.state import EvidenceTally
+from lightning_evalkit.state import BucketTally, EvidenceTally
 from lightning_evalkit.state.unscripted import Unscripted
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Evaluation(Curves, Diagnosing, Explaining, Intervals, Unscripted, MetricCo
         **kwargs: Any,
     ) -> None:
         zero_division = checked_zero_division(zero_division)
-        tally = EvidenceTally(with_scores(counter), title=type(self).__name__, **kwargs)
+        tally = tally_of(counter, title=type(self).__name__, **kwargs)
         super().__init__([], prefix=prefix, postfix=postfix, compute_groups=False)
         self.__dict__["_tally"] = tally  # not registered here: it is reached, moved and copied through the entries
         self.zero_division = zero_division
@@ -92,15 +93,41 @@ class Evaluation(Curves, Diagnosing, Explaining, Intervals, Unscripted, MetricCo
     # ---- counting: once for all
 
     def update(  # type: ignore[override]  # of ModuleDict, which a MetricCollection overrides too
-        self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None
+        self,
+        preds: Tensor,
+        target: Tensor,
+        sample_weight: Tensor | None = None,
+        sample: Any = None,
+        cluster: Any = None,
     ) -> None:
-        """Count a batch. If it raises, nothing of the batch was counted."""
-        self.tally.update(preds, target, sample_weight)
+        """Count a batch. If it raises, nothing of the batch was counted.
+
+        With ``buckets``, ``sample`` are the ids of the samples, whole numbers or texts, or ``cluster`` those of the
+        groups that depend on each other, such as patients.
+        """
+        self.tally.update(preds, target, sample_weight, **self._ids(sample, cluster))
+
+    def _ids(self, sample: Any, cluster: Any) -> dict[str, Any]:
+        """The ids that were given, for an evaluation that counts by them."""
+        given = {name: ids for name, ids in (("sample", sample), ("cluster", cluster)) if ids is not None}
+        if given and self.tally.counter.task.buckets is None:
+            raise InputError(
+                f"got {' and '.join(given)}, but the evaluation does not count by ids: construct it with buckets=1024."
+            )
+        return given
 
     @torch.jit.unused
-    def forward(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> dict[str, Tensor]:
+    def forward(
+        self,
+        preds: Tensor,
+        target: Tensor,
+        sample_weight: Tensor | None = None,
+        sample: Any = None,
+        cluster: Any = None,
+    ) -> dict[str, Tensor]:
         """Count a batch and give the values of this batch alone."""
-        evidence = self.tally.value_of(self.tally.batch_totals(preds, target, sample_weight))
+        totals = self.tally.batch_totals(preds, target, sample_weight, **self._ids(sample, cluster))
+        evidence = self.tally.value_of(totals)
         values = {}
         for name, entry in self._entries():
             entry._forward_cache = values[name] = entry.value_of(evidence)  # which Lightning logs on_step
@@ -219,6 +246,15 @@ class Evaluation(Curves, Diagnosing, Explaining, Intervals, Unscripted, MetricCo
 
     def _load_from_state_dict(self, *args: Any) -> None:
         self.tally._load_from_state_dict(*args)
+
+
+def tally_of(counter: CountCounter, **kwargs: Any) -> EvidenceTally:
+    """The state for a counter: with the scores of its declaration, and in buckets, where those are declared."""
+    whole, buckets = with_scores(counter), counter.task.buckets
+    if buckets is None:
+        return EvidenceTally(whole, **kwargs)
+    bucketed: Any = BucketCounter(whole, counter, buckets)
+    return BucketTally(bucketed, **kwargs)
 
 
 def _key(name: str) -> str:

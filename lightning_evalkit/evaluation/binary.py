@@ -54,13 +54,14 @@ class BinaryEvaluation(Evaluation):
         zero_division: float = nan,
         prefix: str | None = None,
         postfix: str | None = None,
+        buckets: int | None = None,
         **kwargs: Any,
     ) -> None:
         names = with_curves(checked_names(inputs, statistics, DEFAULT), curves, (*RANKED, *JUDGED, *CHOSEN))
         threshold = parsed(threshold)
         single, thresholds = isinstance(threshold, (int, float)), thresholds_of(threshold)
         binning = declared_binning(curves, resolution, num_curves=1)
-        task = Binary(inputs, ignore_index, weighted, thresholds=thresholds, binning=binning)
+        task = Binary(inputs, ignore_index, weighted, thresholds=thresholds, binning=binning, buckets=buckets)
         readouts: dict[str, Readout] = {
             name if single else f"{name}@{cut}": OneTable(binary_statistic(name), place)
             for place, cut in enumerate(names_of(task.thresholds))

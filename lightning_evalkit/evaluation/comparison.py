@@ -10,6 +10,7 @@ from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.intervals import intervals
 from lightning_evalkit.intervals.comparison import Comparison, Difference, checked_margin, concluded, unpaired
 from lightning_evalkit.intervals.interval import checked_level
+from lightning_evalkit.intervals.jackknife import paired_difference
 from lightning_evalkit.statistics import find
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 TABLES = ("accuracy", "balanced_accuracy", "precision", "recall", "specificity", "f1", "mcc")
 NOT_KNOWN = "counts do not say which samples they are of"
+NO_BUCKETS = "the samples were not counted by their ids: declare buckets=1024, and update with sample=ids"
+OTHER_SAMPLES = "their fingerprints differ: they counted different samples or targets, or some of them more often"
 
 
 def compare(
@@ -27,12 +30,14 @@ def compare(
     statistics: Sequence[str] | None = None,
     level: float = 0.95,
     margin: float = 0.0,
+    paired: bool | None = None,
 ) -> dict[str, Comparison]:
     """How far the second is from the first, statistic by statistic: differences, intervals, verdicts on the second.
 
     A difference smaller than ``margin`` would not matter: the verdict is "tied" where that is certain. P-values are
-    Holm's over all statistics that are compared. The differences of two models are known best if both were counted on
-    the same samples; unless that is known, they are taken to be independent, and ``reason`` says why.
+    Holm's over all statistics that are compared. The comparison is paired if both evaluations counted the same samples
+    in buckets, which is far more exact; otherwise they are taken to be independent, and ``reason`` says why.
+    ``paired=True`` refuses what cannot be paired, ``paired=False`` does without.
 
     >>> one, other = Counts(tp=40, fp=10, fn=10, tn=40), Counts(tp=49, fp=1, fn=1, tn=49)
     >>> print(compare(one, other, ["accuracy"])["accuracy"])
@@ -40,17 +45,36 @@ def compare(
     """
     level, margin = checked_level(level), checked_margin(margin)
     names = [*(_names(first, second) if statistics is None else statistics)]
-    pairs = {name: (_interval(first, name, level), _interval(second, name, level)) for name in names}
+    reason = "they were asked not to be paired" if paired is False else _unpairable(first, second)
+    if paired and reason:
+        raise InputError(f"expected two evaluations that can be paired: {reason}.")
+    differences = {name: _difference(first, second, name, level, not reason) for name in names}
     better = {name: _direction(first, name) for name in names}
-    differences = {name: _difference(*pair) for name, pair in pairs.items()}
-    return concluded(differences, better, level, margin, paired=False, reason=NOT_KNOWN)
+    return concluded(differences, better, level, margin, not reason, reason)
 
 
-def _difference(first: Interval, second: Interval) -> Difference:
-    if first.known and second.known:
-        return unpaired(first, second)
+def _unpairable(first: Evaluation | Counts, second: Evaluation | Counts) -> str:
+    """Why two cannot be compared sample by sample; nothing if they can."""
+    if not isinstance(first, Evaluation) or not isinstance(second, Evaluation):
+        return NOT_KNOWN
+    one, other = (each.tally.compute().buckets for each in (first, second))
+    if one is None or other is None:
+        return NO_BUCKETS
+    if one.number != other.number:
+        return f"they have different numbers of buckets, {one.number} and {other.number}"
+    return "" if one.fingerprint == other.fingerprint else OTHER_SAMPLES
+
+
+def _difference(
+    first: Evaluation | Counts, second: Evaluation | Counts, name: str, level: float, paired: bool
+) -> Difference:
+    if paired and isinstance(first, Evaluation) and isinstance(second, Evaluation):
+        return paired_difference(first.by_bucket(name), second.by_bucket(name), level)
+    one, other = _interval(first, name, level), _interval(second, name, level)
+    if one.known and other.known:
+        return unpaired(one, other)
     nothing = float("nan")
-    return Difference(second.value - first.value, nothing, nothing, nothing, first.n + second.n)
+    return Difference(other.value - one.value, nothing, nothing, nothing, one.n + other.n)
 
 
 def _names(first: Evaluation | Counts, second: Evaluation | Counts) -> Sequence[str]:

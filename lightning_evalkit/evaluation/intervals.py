@@ -14,6 +14,7 @@ from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable
 from lightning_evalkit.inputs import Binary, Multilabel
 from lightning_evalkit.intervals import Interval, auroc_interval, matrix_interval, share_interval, table_interval
 from lightning_evalkit.intervals.interval import METHODS, checked_level, no_interval
+from lightning_evalkit.intervals.jackknife import ByBucket, bucket_interval
 from lightning_evalkit.intervals.matrices import Whole
 from lightning_evalkit.statistics import OVERALL, averaged, ratio
 
@@ -27,6 +28,10 @@ WEIGHTED = "sums of weights do not say how many samples they are of: declare buc
 LABELS = "the labels of a sample depend on each other, and counts do not say how: declare buckets=1024"
 SAMPLES = "the sum over samples does not say how much they differ: declare buckets=1024"
 SCORES = "a histogram of scores does not say how much single samples contribute: declare buckets=1024"
+SMOOTH = ("auroc", "average_precision", "gini", "eer", "brier", "log_loss", "calibration_error")
+"""Statistics of scores of which buckets tell the spread; others are largest values, or need fine bins."""
+UNSMOOTH = "it is a largest value or needs fine bins, of which buckets do not tell the spread"
+TOO_MANY = "histograms of so many classes or labels are not kept by bucket: declare fewer buckets"
 AREAS = "the classes or labels have the same samples, and histograms do not say how their areas vary together"
 
 
@@ -51,6 +56,16 @@ class Source:
     def value(self, readout: Readout) -> float:
         """What ``compute`` reports, in double precision."""
         return float(readout.value(self.evidence, self.zero_division))
+
+    def by_bucket(self, readout: Readout) -> ByBucket:
+        """The number, and what it would be without each bucket of samples."""
+        assert self.evidence.buckets is not None  # declared
+        without = self.evidence.buckets.without_each
+        if isinstance(readout, FromScores):
+            values = readout.of_rows(without, self.zero_division)
+        else:
+            values = readout.value(without, self.zero_division)
+        return ByBucket(self.value(readout), values.cpu(), self.evidence.buckets.samples)
 
 
 class Intervals:
@@ -85,6 +100,11 @@ class Intervals:
         entry: Entry = self[name]  # type: ignore[index]  # of the collection
         return self._interval(entry, level, method, prevalence)
 
+    def by_bucket(self, name: str) -> ByBucket:
+        """An entry, and what it would be without each bucket of samples, where those are declared."""
+        entry: Entry = self[name]  # type: ignore[index]  # of the collection
+        return self._source().by_bucket(entry.readout)
+
     def _described(self, entry: Entry, level: float, method: str, prevalence: float | None) -> Interval:
         try:
             return self._interval(entry, level, method, prevalence)
@@ -97,6 +117,10 @@ class Intervals:
         level, source = checked_level(level), self._source()
         if prevalence is not None:
             return _projected(entry, source, level, method, prevalence)
+        if source.evidence.buckets is not None and method in ("auto", "buckets"):
+            return _by_buckets(entry.readout, source, level)
+        if method == "buckets":
+            raise DeclarationError("method='buckets' needs them: declare buckets=1024 and count by the ids of samples.")
         if source.evidence.task.weighted:
             return no_interval(source.value(entry.readout), level, WEIGHTED)
         found = interval_of(entry.readout, source, level, method)
@@ -113,6 +137,24 @@ def _projected(entry: Entry, source: Source, level: float, method: str, prevalen
         reason = WEIGHTED if source.evidence.task.weighted else "scores are not projected to another prevalence"
         return no_interval(torch.nan, level, reason)
     return table_interval(source.counts.at(entry.readout.place), entry.readout.statistic, level, method, prevalence)
+
+
+def _by_buckets(readout: Readout, source: Source, level: float) -> Interval:
+    reason = _unbucketed(readout, source)
+    if reason:
+        return no_interval(source.value(readout), level, reason)
+    return bucket_interval(source.by_bucket(readout), readout.statistic.bounds, level)
+
+
+def _unbucketed(readout: Readout, source: Source) -> str:
+    """Why buckets do not say how sure it is; nothing if they do."""
+    if not isinstance(readout, FromScores):
+        return ""
+    if readout.statistic.name not in SMOOTH:
+        return UNSMOOTH
+    assert source.evidence.buckets is not None  # declared
+    missing = readout.statistic.needs != "calibration" and source.evidence.buckets.without_each.scores is None
+    return TOO_MANY if missing else ""
 
 
 @singledispatch

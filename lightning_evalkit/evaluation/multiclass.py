@@ -57,6 +57,7 @@ class MulticlassEvaluation(Evaluation):
         zero_division: float = nan,
         prefix: str | None = None,
         postfix: str | None = None,
+        buckets: int | None = None,
         **kwargs: Any,
     ) -> None:
         averaged = tuple(f"{name}/macro" for name in (*RANKED, "best_f1"))
@@ -74,6 +75,7 @@ class MulticlassEvaluation(Evaluation):
             matrix=confusion_matrix,
             binning=declared_binning(curves, resolution, num_curves=num_classes),
             names=names_given(tuple(classes)),
+            buckets=buckets,
         )
         readouts: dict[str, Readout] = {name: multiclass_readout(name, classes) for name in names}
         if per_class:

@@ -53,6 +53,7 @@ class MultilabelEvaluation(Evaluation):
         zero_division: float = nan,
         prefix: str | None = None,
         postfix: str | None = None,
+        buckets: int | None = None,
         **kwargs: Any,
     ) -> None:
         averaged = tuple(f"{name}/macro" for name in (*RANKED, *JUDGED, "best_f1"))
@@ -63,7 +64,17 @@ class MultilabelEvaluation(Evaluation):
         binning = declared_binning(curves, resolution, num_curves=num_labels)
         labels = checked_class_names("label", label_names, num_labels)
         kept, called = rows_of(names), names_given(tuple(labels))
-        task = Multilabel(inputs, ignore_index, weighted, False, cuts, num_labels, kept, binning=binning, names=called)
+        task = Multilabel(
+            inputs,
+            ignore_index,
+            weighted,
+            thresholds=cuts,
+            num_labels=num_labels,
+            sample_sums=kept,
+            binning=binning,
+            names=called,
+            buckets=buckets,
+        )
         readouts: dict[str, Readout] = {name: multilabel_readout(name, labels) for name in names}
         if per_label:
             bases = [readout.statistic.name for readout in readouts.values() if isinstance(readout, Averaged)]

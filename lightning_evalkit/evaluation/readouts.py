@@ -224,6 +224,19 @@ class FromScores:
             value = mean(values, weights * self.included(evidence), torch.nan)
         return value if zero_division != zero_division else torch.where(value.isnan(), zero_division, value)
 
+    def of_rows(self, evidence: Evidence, zero_division: float) -> Tensor:
+        """The value for each of many, whose questions follow each other in the scores."""
+        number = evidence.counts.tp.shape[0]
+        values = evidence.once(_of_scores, self.statistic).view(number, -1)
+        if self.average is None:
+            value = values.select(-1, self.place)
+        else:
+            weights = _without_ignored(~values.isnan(), evidence.task).to(values)
+            if self.average == "weighted":
+                weights = weights * _scores(evidence).yes.sum(-1).view(number, -1)
+            value = mean(values, weights, torch.nan)
+        return value if zero_division != zero_division else torch.where(value.isnan(), zero_division, value)
+
     def is_told(self, evidence: Evidence) -> bool:
         """Whether it says what it stands for: a threshold may be a logit that no probability tells from others."""
         if not self.statistic.is_threshold:

@@ -144,6 +144,8 @@ def _sliceable(evaluation: Evaluation) -> Evaluation:
             "expected a BinaryEvaluation, MulticlassEvaluation or MultilabelEvaluation that says what is counted in "
             f"each group, got {type(evaluation).__name__}."
         )
+    if evaluation.tally.counter.task.buckets is not None:
+        raise DeclarationError("expected an evaluation without buckets, because groups are not divided further.")
     if evaluation.tally.counter.task.binning is not None:
         raise DeclarationError(
             "expected an evaluation without curves, because a histogram of scores for each group would be too large: "

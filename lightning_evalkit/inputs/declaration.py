@@ -38,6 +38,8 @@ class Declaration:
     samplewise: bool = False
     binning: Binning | None = field(default=None, kw_only=True)
     """How scores are kept beside counts, where curves are asked for."""
+    buckets: int | None = field(default=None, kw_only=True, repr=False)
+    """In how many buckets samples are counted by the hash of their ids."""
     names: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
     """Of the classes or labels, in the order of their numbers; None where they are called by these.
 
@@ -53,6 +55,8 @@ class Declaration:
         if any(not isinstance(index, int) or isinstance(index, bool) for index in self.ignored):
             raise DeclarationError(f"expected ignore_index to be None or an integer, got {self.ignore_index!r}.")
         checked_flag("weighted", self.weighted)
+        if self.buckets is not None:
+            checked_number("buckets", self.buckets, least=2)
         if self.binning is not None and self.inputs == "labels":
             raise DeclarationError("expected scores for curves, got inputs='labels': labels have no order.")
 

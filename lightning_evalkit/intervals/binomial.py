@@ -27,7 +27,12 @@ def wilson(k: float, n: float, level: float) -> tuple[float, float]:
     >>> [round(end, 4) for end in wilson(80, 100, 0.95)]
     [0.7112, 0.8666]
     """
-    square = normal_quantile(level) ** 2
+    return score_ends(k, n, normal_quantile(level))
+
+
+def score_ends(k: float, n: float, quantile: float) -> tuple[float, float]:
+    """Wilson's ends for any number of standard errors."""
+    square = quantile**2
     centre, spread = k + square / 2, sqrt(square * (k * (n - k) / n + square / 4))
     low, high = (centre - spread) / (n + square), (centre + spread) / (n + square)
     return 0.0 if k == 0 else max(low, 0.0), 1.0 if k == n else min(high, 1.0)

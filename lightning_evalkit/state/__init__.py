@@ -1,6 +1,7 @@
 """Counts into one tensor kept on the device, and its sum over ranks in one all-reduce."""
 
+from lightning_evalkit.state.bucket_tally import BucketTally
 from lightning_evalkit.state.evidence_tally import EvidenceTally
 from lightning_evalkit.state.tally import Tally
 
-__all__ = ["EvidenceTally", "Tally"]
+__all__ = ["BucketTally", "EvidenceTally", "Tally"]

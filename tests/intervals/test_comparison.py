@@ -82,7 +82,7 @@ def test_evaluations_are_compared_by_all_entries_they_share():
     assert [*found] == [*one.keys(keep_base=True)]
     difference = other.compute()["f1"] - one.compute()["f1"]
     assert found["f1"].difference == pytest.approx(float(difference), abs=1e-6)
-    assert "do not say which samples" in found["f1"].reason
+    assert "not counted by their ids" in found["f1"].reason
     alone = compare(one, other, ["f1"])["f1"]
     assert alone.p_value < found["f1"].p_value <= 7 * alone.p_value
     assert "better" in str(alone)

@@ -9,6 +9,8 @@ import pytest
 import ranks
 import torch
 
+from lightning_evalkit import BinaryEvaluation
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -158,6 +160,16 @@ def test_integers_beyond_float64_cross_exactly(played: Any, world: int, name: st
         assert positives == negatives == 2 * cell
         assert samples == 4 * cell
     assert torch.tensor(float(2**53 + 1), dtype=torch.float64).long().item() != 2**53 + 1
+
+
+def test_buckets_are_joined_by_one_collective(played: Any) -> None:
+    alone = BinaryEvaluation("probabilities", zero_division=0.0, curves=True, buckets=8)
+    alone.update(*ranks.data(), sample=torch.arange(ranks.SAMPLES))
+    values, ends = ranks.plain(alone.compute()), [(each.low, each.high) for each in alone.intervals().values()]
+    for result in played("in_buckets"):
+        assert result["collectives"] == ["all_reduce"]
+        assert result["values"] == pytest.approx(values)
+        assert result["ends"] == [pytest.approx(pair, nan_ok=True) for pair in ends]
 
 
 @pytest.mark.parametrize("name", ["plain", "weighted"])

@@ -438,6 +438,17 @@ def copies(rank: int, world: int) -> Any:
     return {"loaded": cells(loaded), "duplicate": cells(duplicate)}
 
 
+def in_buckets(rank: int, world: int) -> Any:
+    """Samples and clusters, counts and scores: what is joined, and by which collectives."""
+    metric = BinaryEvaluation("probabilities", zero_division=0.0, curves=True, buckets=8)
+    for batch in shards("uneven", world)[rank]:
+        metric.update(*rows(data(), batch), sample=torch.tensor([*batch]))
+    with recorded() as collectives:
+        found = metric.compute()
+        ends = [(each.low, each.high) for each in metric.intervals().values()]
+    return {"values": plain(found), "ends": ends, "collectives": collectives}
+
+
 SCENES: dict[str, Callable[[int, int], Any]] = {
     **{f"{name}-{layout}": Declared(name, layout) for name in DECLARATIONS for layout in LAYOUTS},
     "in_a_process_group": in_a_process_group,
@@ -450,4 +461,5 @@ SCENES: dict[str, Callable[[int, int], Any]] = {
     "invalid_on_one_rank": invalid_on_one_rank,
     "in_a_stock_collection": in_a_stock_collection,
     "copies": copies,
+    "in_buckets": in_buckets,
 }

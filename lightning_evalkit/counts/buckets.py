@@ -1,0 +1,160 @@
+"""Counting in buckets: the totals of a task, and what every bucket of samples holds, chosen by the hash of their ids.
+
+What varies between buckets says how much a number varies, whatever it is made of, and two states that counted the same
+samples in the same buckets can be compared sample by sample, almost as if all predictions had been stored.
+
+Totals: the counts of all buckets (see ``slices``) and their scores (see ``bucket_scores``), the fingerprint of the
+samples, then the totals of the task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lightning_evalkit.counts.bucket_scores import BucketScores
+from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.hashing import buckets_of, fingerprint, hashed, ids_of
+from lightning_evalkit.counts.layout import Cells, Layout
+from lightning_evalkit.counts.numpy_path import BLOCK
+from lightning_evalkit.counts.slices import SliceCounter
+from lightning_evalkit.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+    from lightning_evalkit.counts.evidence import CountCounter, Evidence, EvidenceCounter
+
+
+class BucketCounter:
+    """Counts a task, and the samples of every bucket in a row of its own."""
+
+    def __init__(self, counter: EvidenceCounter, counts: CountCounter, buckets: int) -> None:
+        self.task: Any = counter.task
+        self.counter, self.rows = counter, SliceCounter(counts, buckets)
+        self.scores = None if self.task.binning is None else BucketScores(self.task, buckets)
+        scores = Layout(Cells()) if self.scores is None else self.scores.layout
+        self.parts = (self.rows.layout, scores, Layout(Cells(fingerprint=1)), counter.layout)
+        names = ("buckets", "bucket_scores", "samples", "all")
+        integers, reals = (
+            sum((part[place].under(name) for part, name in zip(self.parts, names, strict=True)), start=Cells())
+            for place in (0, 1)
+        )
+        self.layout = Layout(integers, reals)
+
+    # ---- adding
+
+    def count(
+        self, preds: Tensor, target: Tensor, sample_weight: Tensor | None, sample: Any = None, cluster: Any = None
+    ) -> Totals:
+        """The totals of one batch; its samples are in the buckets of their clusters, or else of their own ids."""
+        given = {name: ids for name, ids in (("cluster", cluster), ("sample", sample)) if ids is not None}
+        if not given:
+            raise InputError(
+                f"declared buckets={self.rows.task.num_groups}, so update needs the ids of the samples (sample=ids), "
+                "or of the groups that depend on each other (cluster=ids)."
+            )
+        whole = self.counter.count(preds, target, sample_weight)
+        ids = [ids_of(name, each, target) for name, each in given.items()]
+        parts = [_empty(part, target.device) for part in self.parts[:3]]
+        for block in _blocks(preds, target, sample_weight, *ids):
+            self._add(parts, *block)
+        integers = torch.cat([part.integers for part in (*parts, whole)])
+        reals = [part.reals for part in (*parts, whole) if part.reals is not None]
+        before = sum(len(part.integers) for part in parts)
+        places = None if whole.increments is None else whole.increments + before
+        return Totals(integers, torch.cat(reals) if reals else None, places)
+
+    def _add(self, parts: list[Totals], preds: Tensor, target: Tensor, weight: Tensor | None, *ids: Tensor) -> None:
+        """Add samples to their buckets; the first ids decide on these, the last are in the fingerprint."""
+        rows, scores, mark = parts
+        first = hashed(ids[0])
+        buckets, last = buckets_of(first, self.rows.task.num_groups), first if len(ids) == 1 else hashed(ids[-1])
+        self.rows.add(rows, preds, target, buckets, weight)
+        if self.scores is not None:
+            with torch.no_grad():
+                self.scores.add(scores, *self.rows.task.arranged(preds, target, buckets, weight))
+        mark.integers.add_(fingerprint(last, target))
+
+    # ---- reading
+
+    def _split(self, totals: Totals) -> list[Totals]:
+        integers = totals.integers.split([part.integers.width for part in self.parts])
+        if totals.reals is None:
+            return [Totals(part) for part in integers]
+        reals = totals.reals.split([part.reals.width for part in self.parts])
+        return [Totals(one, other if other.numel() else None) for one, other in zip(integers, reals, strict=True)]
+
+    def evidence(self, totals: Totals) -> Evidence:
+        """What the totals of the task say, and the buckets."""
+        rows, scores, mark, whole = self._split(totals)
+        return replace(self.counter.evidence(whole), buckets=Buckets(self, rows, scores, mark.integers))
+
+    def ledger(self, totals: Totals) -> Ledger:
+        """The bookkeeping of the task."""
+        return self.counter.ledger(self._split(totals)[3])
+
+
+@dataclass(frozen=True, eq=False)
+class Buckets:
+    """What every bucket of samples holds, and which samples they are of."""
+
+    counter: BucketCounter
+    rows: Totals
+    scores: Totals
+    mark: Tensor
+
+    @property
+    def number(self) -> int:
+        """How many there are, empty ones included."""
+        return self.counter.rows.task.num_groups
+
+    @cached_property
+    def samples(self) -> int:
+        """How many they hold."""
+        return int(self.counter.rows.sizes(self.rows).sum())
+
+    @cached_property
+    def fingerprint(self) -> int:
+        """Equal for equal samples and targets, counted equally often, in any order and on any ranks."""
+        return int(self.mark)
+
+    @cached_property
+    def without_each(self) -> Evidence:
+        """The evidence of all samples but those of a bucket, for every bucket that has some as first dimension.
+
+        Histograms and sums over probabilities have one dimension for buckets and questions together.
+        """
+        rows = self.counter.rows.by_group(self.rows)
+        filled = (rows.integers != 0).any(-1)
+        integers = (rows.integers.sum(0) - rows.integers)[filled]
+        reals = None
+        if rows.reals is not None:  # of which rounding may leave less than nothing
+            reals = (rows.reals.sum(0) - rows.reals)[filled].clamp(min=0)
+        found: Evidence = self.counter.rows.each.evidence(Totals(integers, reals))
+        if self.counter.scores is None:
+            return found
+        scores, calibration = self.counter.scores.without_each(self.scores, filled)
+        return replace(found, scores=scores, calibration=calibration)
+
+
+def _empty(layout: Layout, device: torch.device) -> Totals:
+    reals = torch.zeros(layout.reals.width, dtype=real_dtype(device), device=device) if layout.reals.width else None
+    return Totals(torch.zeros(layout.integers.width, dtype=torch.int64, device=device), reals)
+
+
+def _blocks(preds: Tensor, target: Tensor, weight: Tensor | None, *ids: Tensor) -> Iterator[tuple[Any, ...]]:
+    """On the CPU a large batch in parts that stay in its caches; elsewhere the batch."""
+    size = max(BLOCK * len(target) // max(target.numel(), 1), 1)
+    if is_deferred(preds) or len(target) <= size:
+        yield (preds, target, weight, *ids)
+        return
+    for start in range(0, len(target), size):
+        parts = (preds, target, weight, *ids)
+        yield tuple(None if part is None else part[start : start + size] for part in parts)

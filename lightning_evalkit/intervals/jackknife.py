@@ -1,0 +1,76 @@
+"""Intervals from buckets of samples: how much a number changes when each bucket in turn is left out.
+
+It holds for any statistic, for weights, for labels of one sample that depend on each other, and for clusters, as long
+as samples of different buckets are independent of each other.
+"""
+
+from __future__ import annotations
+
+from math import inf, isfinite, sqrt
+from typing import TYPE_CHECKING, NamedTuple
+
+from lightning_evalkit.intervals.binomial import score_ends
+from lightning_evalkit.intervals.comparison import Difference
+from lightning_evalkit.intervals.interval import Interval, around, no_interval, undefined
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FEW = "fewer than two buckets hold samples, so that nothing says how they vary"
+LONELY = "without one of the buckets it has no value: too few samples say something about it"
+
+
+class ByBucket(NamedTuple):
+    """A number, what it would be without each of the buckets that hold samples, and the number of samples."""
+
+    value: float
+    without: Tensor
+    n: int
+
+
+def bucket_interval(found: ByBucket, bounds: tuple[float, float], level: float) -> Interval:
+    """Wilson's interval of the effective number of samples, with t instead of z; symmetric where there is no range."""
+    value, without, n = found
+    if value != value:
+        return undefined(value, level, n)
+    if len(without) < 2:
+        return no_interval(value, level, FEW, n)
+    if not isfinite(value) or not bool(without.isfinite().all()):
+        return no_interval(value, level, LONELY, n)
+    variance, quantile = _variance(without), t_quantile(level, len(without) - 1)
+    lowest, width = bounds[0], bounds[1] - bounds[0]
+    if not isfinite(width):
+        reach = quantile * sqrt(variance)
+        return around(value, (max(value - reach, lowest), value + reach), level, "buckets", n)
+    share = (value - lowest) / width
+    effective = share * (1 - share) * width**2 / variance if variance > 0 else 0.0
+    effective = effective or float(len(without))  # no bucket differs from others: each is taken for one sample
+    low, high = score_ends(share * effective, effective, quantile)
+    return around(value, (lowest + width * low, lowest + width * high), level, "buckets", n)
+
+
+def paired_difference(first: ByBucket, second: ByBucket, level: float) -> Difference:
+    """The difference of two numbers of the same samples in the same buckets, second minus first."""
+    from scipy.special import stdtr
+
+    difference, change = second.value - first.value, second.without - first.without
+    if len(change) < 2 or not bool(change.isfinite().all()):
+        nothing = float("nan")
+        return Difference(difference, nothing, nothing, nothing, first.n)
+    error, freedom = sqrt(_variance(change)), len(change) - 1
+    reach = t_quantile(level, freedom) * error
+    apart = abs(difference) / error if error else (inf if difference else 0.0)
+    return Difference(difference, difference - reach, difference + reach, float(2 * stdtr(freedom, -apart)), first.n)
+
+
+def _variance(without: Tensor) -> float:
+    """The jackknife's."""
+    number, values = len(without), without.double()
+    return float(((values - values.mean()) ** 2).sum()) * (number - 1) / number
+
+
+def t_quantile(level: float, freedom: int) -> float:
+    """How many standard errors to each side leave ``level`` of Student's distribution between them."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + level) / 2))
