@@ -12,7 +12,7 @@ from lightning_evalkit.callbacks.parts.weighing import weight_of
 from lightning_evalkit.callbacks.temperature_scaling import over_temperatures
 from lightning_evalkit.diagnosis import explain_loss
 from lightning_evalkit.metrics.loss_profile import LossProfile
-from lightning_evalkit.sinks.figures import Line, Panel
+from lightning_evalkit.sinks.panels import Line, Panel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

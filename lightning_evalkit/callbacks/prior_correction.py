@@ -12,6 +12,7 @@ from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.reports.loggers import other_boards, tensorboards
 from lightning_evalkit.reports.soft_failures import SoftFailures
 from lightning_evalkit.sinks import figures
+from lightning_evalkit.sinks.panels import Line, Panel
 from lightning_evalkit.trainer import RunningStage
 
 if TYPE_CHECKING:
@@ -64,12 +65,12 @@ class PriorCorrection(Correction):
             return
         with self._failures.going_on("draw the correction"):
             chances = torch.linspace(0, 1, 201, dtype=torch.float64)
-            lines = [figures.Line((0, 1), (0, 1), "uncorrected", "dotted")]
+            lines = [Line((0, 1), (0, 1), "uncorrected", "dotted")]
             for place, shift in enumerate(self.correction.shift.double().cpu()):
                 name = "" if len(self.correction.shift) == 1 else f"class {place}: "
                 corrected = (chances.logit() - shift).sigmoid()
-                lines.append(figures.Line(chances, corrected, f"{name}logit − {shift:.3f}", number=place % 10))
-            panel = figures.Panel("Prior correction", "probability as trained", "probability as corrected", lines)
+                lines.append(Line(chances, corrected, f"{name}logit − {shift:.3f}", number=place % 10))
+            panel = Panel("Prior correction", "probability as trained", "probability as corrected", lines)
             image = figures.pixels(figures.panels([panel]))
             boards: list[Board] = [*tensorboards(trainer), *other_boards(trainer)]
             for board in boards:

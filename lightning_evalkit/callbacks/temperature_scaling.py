@@ -14,7 +14,7 @@ from lightning_evalkit.counts.temperatures import SHARPNESS
 from lightning_evalkit.diagnosis import Table
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.metrics.loss_profile import LossProfile
-from lightning_evalkit.sinks.figures import Line, Panel
+from lightning_evalkit.sinks.panels import Line, Panel
 from lightning_evalkit.state import Tally
 from lightning_evalkit.trainer import RunningStage
 

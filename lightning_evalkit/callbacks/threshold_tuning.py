@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
@@ -16,11 +17,11 @@ from lightning_evalkit.callbacks.parts.weighing import is_weighted
 from lightning_evalkit.diagnosis import Table
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.evaluation import BinaryEvaluation, MultilabelEvaluation
+from lightning_evalkit.evaluation.curve_panels import thresholds as threshold_panel
 from lightning_evalkit.evaluation.readouts import OneTable
+from lightning_evalkit.evaluation.score_snapshot import score_snapshot
 from lightning_evalkit.inputs.threshold import logit_of, names_of, parsed, plain_of
-from lightning_evalkit.reports.curve_panels import thresholds as threshold_panel
-from lightning_evalkit.reports.score_snapshot import score_snapshot
-from lightning_evalkit.sinks.figures import Line, Panel
+from lightning_evalkit.sinks.panels import Line, Panel
 from lightning_evalkit.statistics import SCORE_STATISTICS, find
 from lightning_evalkit.statistics.thresholds import best_threshold
 from lightning_evalkit.trainer import callbacks_of
@@ -150,9 +151,10 @@ class ThresholdTuning(FittedOnValidation):
         """F1 over the threshold, with the chosen one."""
         kept = score_snapshot(self.evaluation)
         assert kept is not None  # curves are kept
-        panel = threshold_panel(kept)
+        panel = threshold_panel(replace(kept, declared=()), self.costs)
         cuts = [float(cut) for cut in chosen]
-        marks = [Line((cut, cut), (0, 1), "" if place else "chosen", "dashed") for place, cut in enumerate(cuts)]
+        said = f"chosen: {cuts[0]:.4g}" if len(cuts) == 1 else "chosen"
+        marks = [Line((cut, cut), (0, 1), "" if place else said, "dashed") for place, cut in enumerate(cuts)]
         return panel._replace(lines=[*panel.lines, *marks])
 
     # ---- applying

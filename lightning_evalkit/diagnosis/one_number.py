@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,13 @@ from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis.baselines import always, at_random
 from lightning_evalkit.diagnosis.finding import Finding, Table
 from lightning_evalkit.diagnosis.value import Value, in_words, plain_cells, why_undefined
+from lightning_evalkit.intervals import table_interval
 from lightning_evalkit.statistics import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lightning_evalkit.intervals import Interval
     from lightning_evalkit.statistics import Statistic
 
 CELLS = {"tp": "true positives", "fp": "false positives", "fn": "false negatives", "tn": "true negatives"}
@@ -39,11 +41,12 @@ class Number:
     """Sentences about what it does not see."""
     undefined: str = ""
     """Why it has no value."""
+    interval: Interval | None = None
 
 
 def told(number: Number, evidence: Mapping[str, Any] | None = None) -> Finding:
     """The finding about a number."""
-    reasons = [number.formula, *_beside_baselines(number), *number.hidden]
+    reasons = [number.formula, *_sure(number), *_beside_baselines(number), *number.hidden]
     rows = (("this classifier", number.value), *number.baselines.items())
     table = Table(("classifier", number.name), tuple((words, _shown(value)) for words, value in rows))
     plain = {words: value if isfinite(value) else None for words, value in number.baselines.items()}
@@ -74,6 +77,14 @@ def _headline(number: Number) -> str:
     return f"{name} is {value:.6g}" + (f": {number.parts}." if number.parts else ".")
 
 
+def _sure(number: Number) -> list[str]:
+    """How far the number may be off by chance."""
+    found = number.interval
+    if found is None or not found.known:
+        return []
+    return [f"Its {found.level:.0%} interval is [{found.low:.4f}, {found.high:.4f}], from {found.n:,} samples."]
+
+
 def _beside_baselines(number: Number) -> list[str]:
     """Whether a classifier that knows nothing is as good; the majority first."""
     defined = {words: value for words, value in number.baselines.items() if value == value}
@@ -96,8 +107,11 @@ def _shown(value: float) -> str:
 
 def explain_one(counts: Counts, name: str, zero_division: float = nan, reported: str | None = None) -> Finding:
     """What one statistic of one table says, under the name by which it is ``reported``, and what it does not see."""
-    number = _number(counts.exact(), find(name), reported or name, zero_division)
-    return told(number, {"counts": plain_cells(counts.exact())})
+    counts = counts.exact()
+    number = _number(counts, find(name), reported or name, zero_division)
+    if all(isinstance(cell, int) for cell in counts.cells):  # weights do not say how many samples they are of
+        number = replace(number, interval=table_interval(counts, find(name), 0.95, "auto"))
+    return told(number, {"counts": plain_cells(counts)})
 
 
 def _number(counts: Counts, statistic: Statistic, name: str, zero_division: float) -> Number:

@@ -16,6 +16,7 @@ from lightning_evalkit.evaluation.diagnosing import Diagnosing
 from lightning_evalkit.evaluation.entry import Entry
 from lightning_evalkit.evaluation.explaining import Explaining
 from lightning_evalkit.evaluation.intervals import Intervals
+from lightning_evalkit.evaluation.looking import Looking
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores
 from lightning_evalkit.inputs.numbers import checked_zero_division, listed
 from lightning_evalkit.state import BucketTally, EvidenceTally
@@ -34,7 +35,7 @@ MAX_LOGGED = 50
 """With more entries than this, logging every batch costs more than most training steps."""
 
 
-class Evaluation(Curves, Diagnosing, Explaining, Intervals, Unscripted, MetricCollection):
+class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted, MetricCollection):
     """Entries that view one tally: what every task's evaluation shares.
 
     Parameters of all evaluations: ``statistics`` (names from the statistics table), ``zero_division`` (the value of

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lightning_evalkit.counts import Counts
+    from lightning_evalkit.evaluation.entry import Entry
     from lightning_evalkit.evaluation.readouts import Readout
+    from lightning_evalkit.intervals import Interval
     from lightning_evalkit.state import EvidenceTally, Tally
 
 LIGHTNING_RESET = (
@@ -37,6 +39,16 @@ class Explaining:
     def tally(self) -> EvidenceTally:
         """The state that is explained."""
         raise NotImplementedError
+
+    def interval(self, name: str) -> Interval:
+        """An entry with its interval."""
+        raise NotImplementedError
+
+    def _entries(self) -> list[tuple[str, Entry]]:
+        raise NotImplementedError
+
+    def _names(self) -> list[str]:
+        return [entry.name for _, entry in self._entries()]
 
     def _refuse_without_scores(self) -> None:
         """Say that an evaluation does not keep scores."""
@@ -71,6 +83,7 @@ class Explaining:
             constant,
             hidden=(*_unseen(name, readout, names), *([HOW_SURE] if isinstance(readout, COUNTED) else [])),
             undefined=reason,
+            interval=self.interval(name) if name in self._names() else None,
         )
         return told(number)
 

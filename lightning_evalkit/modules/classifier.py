@@ -6,18 +6,18 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn import Module, ModuleList
 from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.callbacks.exact_resume import ExactResume
 from lightning_evalkit.errors import DeclarationError, InputError
-from lightning_evalkit.modules.stage_metrics import StageMetrics
+from lightning_evalkit.modules.stage_metrics import Evaluations, StageMetrics
 from lightning_evalkit.trainer import LightningModule, batches, callbacks_of, is_mid_epoch, training_loaders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
+    from torch.nn import Module
 
     from lightning_evalkit.evaluation.base import Evaluation
     from lightning_evalkit.modules.losses import Loss
@@ -49,8 +49,8 @@ class Classifier(LightningModule):
             raise DeclarationError(f"expected a learning_rate above 0, got {learning_rate}.")
         self.network, self.loss, self.learning_rate = network, loss, learning_rate
         self.weighted = evaluation.tally.counter.task.weighted
-        self.train_kept, self.val_kept, self.test_kept = (
-            ModuleList([StageMetrics(evaluation.clone(f"{stage}/"), worst)]) for stage in STAGES
+        self.train_evaluations, self.val_evaluations, self.test_evaluations = (
+            Evaluations([StageMetrics(evaluation.clone(f"{stage}/"), worst)]) for stage in STAGES
         )
         self.loaders = dict.fromkeys(STAGES, 1)
         self.corrections: list[Callable[[Tensor], Tensor]] = []  # of callbacks, while they are at work
@@ -70,7 +70,7 @@ class Classifier(LightningModule):
         return evaluation
 
     def _of(self, stage: str) -> Any:
-        return getattr(self, f"{stage}_kept")
+        return getattr(self, f"{stage}_evaluations")
 
     # ---- logits
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torch.nn import Module, ModuleDict
+from torch.nn import Module, ModuleDict, ModuleList
 
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.metrics import MeanLoss, WorstLossShare
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from lightning_evalkit.state import Tally
 
 IN_WORK = "in_work"
+
+
+class Evaluations(ModuleList):
+    """What is counted of one stage, of each dataloader: one line in Lightning's summary of a module."""
 
 
 class StageMetrics(Module):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lightning_evalkit.errors import DeclarationError
-from lightning_evalkit.reports.curve_panels import panels
-from lightning_evalkit.reports.score_snapshot import ScoreSnapshot, score_snapshot
-from lightning_evalkit.reports.snapshot import Snapshot, explanation, matrix_labels
+from lightning_evalkit.evaluation.curve_panels import panels
+from lightning_evalkit.evaluation.plots import matrix_labels
+from lightning_evalkit.evaluation.score_snapshot import ScoreSnapshot, score_snapshot
+from lightning_evalkit.reports.snapshot import Snapshot, explanation
 from lightning_evalkit.sinks import figures
 from lightning_evalkit.trainer import TrainerFn, steps_done
 

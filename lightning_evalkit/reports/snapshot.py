@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lightning_evalkit.evaluation.plots import thresholds_listed
 from lightning_evalkit.inputs.threshold import names_of
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.evaluation.base import Evaluation
-    from lightning_evalkit.reports.score_snapshot import ScoreSnapshot
+    from lightning_evalkit.evaluation.score_snapshot import ScoreSnapshot
 
 HEADLINES = ("accuracy", "exact_match", "hamming_accuracy", "f1", "f1/micro", "f1/macro")
 """The numbers that belong into one chart."""
@@ -49,22 +50,10 @@ def headlines(evaluation: Evaluation) -> list[str]:
     return [tag for name, tag in reported(evaluation).items() if name.partition("@")[0] in HEADLINES]
 
 
-def matrix_labels(evaluation: Any) -> Sequence[str]:
-    """What the rows of its confusion matrix are called: classes, labels, or thresholds where there are several."""
-    names: Sequence[str] | None = getattr(evaluation, "class_names", getattr(evaluation, "label_names", None))
-    return names or [f"threshold {cut}" for cut in names_of(_thresholds(evaluation))] or ("negative", "positive")
-
-
 def explanation(evaluation: Any) -> str:
     """Why its accuracy and F1 are what they are, in Markdown."""
     parts = [
         f"#### threshold {cut}\n\n{evaluation._explained_at(place).markdown()}"
-        for place, cut in enumerate(names_of(_thresholds(evaluation)))
+        for place, cut in enumerate(names_of(thresholds_listed(evaluation)))
     ]
     return "\n\n".join(parts) or str(evaluation.explain().markdown())
-
-
-def _thresholds(evaluation: Any) -> Sequence[float]:
-    """Of binary scores, where a list was declared."""
-    cuts = getattr(evaluation, "threshold", 0.5)
-    return () if isinstance(cuts, (int, float)) or hasattr(evaluation, "label_names") else cuts

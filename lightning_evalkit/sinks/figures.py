@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lightning_evalkit.errors import InputError, required
 from lightning_evalkit.sinks.files import replaced
+from lightning_evalkit.sinks.panels import TITLE, Line, Panel, cell_text, count_text, percent_text, shortened
 
 with required("matplotlib"):
     from matplotlib import colormaps
@@ -25,18 +26,19 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
     from torch import Tensor
 
     Numbers = NDArray[np.float64]
 
-DPI, MARGIN, LINE = 120, 0.12, 0.135  # pixels per inch; inches around a figure and for a line of small letters
+DPI, MARGIN, LINE = 110, 0.1, 0.135  # pixels per inch; inches around a figure and for a line of small letters
 SMALL, MEDIUM, LARGE = 7.0, 8.5, 10.5  # letters, in points
-NAME, TITLE = 24, 60  # characters; what is longer is shortened
 MANY_CLASSES, MANY_LABELS = 15, 100  # with more, no numbers are written into the cells
+WIDTH = 0.8  # inches of a column of counts
 COLUMNS = ("TP", "FP", "FN", "TN", "precision", "recall", "F1")
 UNDEFINED = to_rgba("#ececec")
-SIDE, POINT, LARGEST = 4.3, 12, 300  # inches of a panel; areas of the smallest point, and of one that holds everything
+SIDE, POINT, LARGEST = 3.0, 8, 150  # inches of a panel; areas of the smallest point, and of one that holds everything
+NOTE: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": LARGE, "color": "firebrick"}
 TICKS = np.linspace(0, 1, 6)
 STYLES: dict[str, dict[str, Any]] = {
     "solid": {"linewidth": 1.8},
@@ -48,69 +50,63 @@ STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-class Line(NamedTuple):
-    """Points, of several lines if they have columns; ``number`` is a colour, ``sizes`` are shares of the samples."""
-
-    x: ArrayLike
-    y: ArrayLike
-    label: str = ""
-    kind: str = "solid"  # or another of the styles, or "bars"
-    number: int | None = None
-    sizes: ArrayLike | None = None
-
-
-class Panel(NamedTuple):
-    """Lines in the unit square, unless a scale of x is given; a note says why there are none."""
-
-    title: str
-    x_label: str
-    y_label: str
-    lines: Sequence[Line]
-    heading: str = ""
-    note: str = ""
-    scale: str = ""  # or "linear", "log"
-
-
 def confusion_matrix(matrix: Tensor, names: Sequence[str], title: str = "") -> Figure:
     """Targets in rows, predictions in columns: every count, coloured by its share of the row."""
+    number = max(len(names), 1)
+    side = np.clip(8 / number, 0.66, 1.2) if number <= MANY_CLASSES else np.clip(10 / number, 0.05, 0.4)
+    figure, axes = _canvas(number * side, number * side)
+    return _framed(figure, _entitled(matrix_on(axes, matrix, names, side), title))
+
+
+def matrix_on(axes: Axes, matrix: Tensor, names: Sequence[str], side: float | None = None) -> Axes:
+    """Draw a confusion matrix on axes, whose cells have a side of so many inches; by default those of the axes."""
     counts = _numbers(matrix, (len(names), len(names)))
     shares = _ratio(counts, counts.sum(1, keepdims=True))
+    side = side or float(min(axes.bbox.size)) / axes.figure.dpi / len(names)
     few = len(names) <= MANY_CLASSES
-    side = np.clip(8 / len(names), 0.66, 1.2) if few else np.clip(10 / len(names), 0.05, 0.4)
     # Confusions of one class among many are small shares: the square root sets them off from nothing.
     colours = _colours("Blues", shares if few else np.sqrt(shares))
-    figure, axes = _painted(colours, side, side)
+    _paint(axes, colours, side)
     if few:
-        _write(axes, colours, np.vectorize(_cell)(counts, shares))
+        _write(axes, colours, np.vectorize(cell_text)(counts, shares))
     else:
-        _add_scale(figure, axes)
+        _add_scale(axes)
     _name(axes.yaxis, names, side)
     _name(axes.xaxis, names, side)
-    if max(label.get_window_extent().width for label in axes.get_xticklabels()) > 0.9 * side * DPI:
+    if max(label.get_window_extent().width for label in axes.get_xticklabels()) > 0.9 * side * axes.figure.dpi:
         axes.tick_params(axis="x", labelrotation=90)
     axes.set_ylabel("target", fontsize=LARGE)
     axes.set_xlabel("predicted", fontsize=LARGE)
-    return _framed(figure, _entitled(axes, title))
+    return axes
 
 
 def label_counts(matrix: Tensor, names: Sequence[str], title: str = "") -> Figure:
     """One row for each 2×2 table (of a label, of a threshold): its counts, precision, recall and F1."""
+    number = max(len(names), 1)
+    height = np.clip(6 / number, 0.2, 0.32) if number <= MANY_LABELS else np.clip(20 / number, 0.05, 0.2)
+    figure, axes = _canvas(len(COLUMNS) * WIDTH, number * height)
+    return _framed(figure, _entitled(label_counts_on(axes, matrix, names, height), title))
+
+
+def label_counts_on(axes: Axes, matrix: Tensor, names: Sequence[str], height: float | None = None) -> Axes:
+    """Draw the rows on axes, each of so many inches; by default those of the axes."""
     tn, fp, fn, tp = _numbers(matrix, (len(names), 2, 2)).reshape(-1, 4).T
     counts = np.stack((tp, fp, fn, tn), 1)
     shares = _ratio(counts, np.stack((tp + fn, fp + tn, tp + fn, fp + tn), 1))
     values = np.stack((_ratio(tp, tp + fp), _ratio(tp, tp + fn), _ratio(2 * tp, 2 * tp + fp + fn)), 1)
-    few = len(names) <= MANY_LABELS
-    width, height = 0.8, np.clip(6 / len(names), 0.2, 0.32) if few else np.clip(20 / len(names), 0.05, 0.2)
+    height = height or float(axes.bbox.height) / axes.figure.dpi / len(names)
     colours = np.hstack((_colours("Blues", shares), _colours("Greens", values)))
-    figure, axes = _painted(colours, width, height)
-    if few:
-        _write(axes, colours, np.hstack((np.vectorize(_count)(counts), np.vectorize(_percent)(values))))
+    _paint(axes, colours, height)
+    if len(names) <= MANY_LABELS:
+        _write(axes, colours, np.hstack((np.vectorize(count_text)(counts), np.vectorize(percent_text)(values))))
     axes.axvline(3.5, color="white", linewidth=5)
     _name(axes.yaxis, names, height)
-    _name(axes.xaxis, COLUMNS, width)
+    _name(axes.xaxis, COLUMNS, WIDTH)
     axes.xaxis.tick_top()
+    if axes.bbox.width / axes.figure.dpi < 0.75 * WIDTH * len(COLUMNS):
+        axes.tick_params(axis="x", labelrotation=90)
     axes.set_xlabel("blue: share of all positives (TP, FN) or of all negatives (FP, TN)", fontsize=SMALL)
-    return _framed(figure, _entitled(axes, title))
+    return axes
 
 
 def accuracy_and_f1(
@@ -136,13 +132,22 @@ def accuracy_and_f1(
 
 
 def panels(shown: Sequence[Panel], title: str = "") -> Figure:
-    """Panels with their legends, two in a row."""
-    figure = Figure(figsize=(SIDE, SIDE), dpi=DPI)
-    FigureCanvasAgg(figure)  # by which texts are measured
-    drawn = [_filled(figure.add_axes((0, 0, 1, 1), label=str(place)), panel) for place, panel in enumerate(shown)]
+    """Panels with their legends in one row."""
+    figure, first = _canvas(SIDE, SIDE)
+    others = [figure.add_axes((0, 0, 1, 1), label=str(place)) for place in range(1, len(shown))]
+    drawn = [panel_on(axes, panel) for axes, panel in zip([first, *others], shown, strict=True)]
     if title:
         drawn[0].set_title(f"{shortened(title, TITLE)}\n{shown[0].title}", fontsize=LARGE, loc="left", parse_math=False)
-    return _framed(figure, drawn, columns=min(len(drawn), 2))
+    return _framed(figure, drawn, columns=len(drawn))
+
+
+def matrix_and_panels(matrix: Tensor, names: Sequence[str], shown: Sequence[Panel]) -> Figure:
+    """A confusion matrix, or the counts of labels, and panels beside it in one row."""
+    figure, first = _canvas(SIDE, SIDE)
+    first = (matrix_on if matrix.ndim == 2 else label_counts_on)(first, matrix, names)
+    others = [figure.add_axes((0, 0, 1, 1), label=str(place)) for place in range(len(shown))]
+    drawn = [first, *(panel_on(axes, panel) for axes, panel in zip(others, shown, strict=True))]
+    return _framed(figure, drawn, columns=len(drawn))
 
 
 def pixels(figure: Figure) -> NDArray[np.uint8]:
@@ -177,18 +182,21 @@ def _colours(name: str, shares: Numbers) -> Numbers:
     return np.where(np.isnan(shares)[..., None], UNDEFINED, colormaps[name](np.nan_to_num(shares)))
 
 
-def _painted(colours: Numbers, width: float, height: float) -> tuple[Figure, Axes]:
-    """Cells of so many inches in a figure that has no margins yet."""
-    rows, columns = colours.shape[:2]
-    figure = Figure(figsize=(columns * width, rows * height), dpi=DPI)
+def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    """Axes of so many inches in a figure that has no margins yet."""
+    figure = Figure(figsize=(width, height), dpi=DPI)
     FigureCanvasAgg(figure)  # by which texts are measured
-    axes = figure.add_axes((0, 0, 1, 1))
+    return figure, figure.add_axes((0, 0, 1, 1))
+
+
+def _paint(axes: Axes, colours: Numbers, height: float) -> None:
+    """Cells, so many inches high."""
+    rows, columns = colours.shape[:2]
     axes.imshow(colours, aspect="auto", interpolation="nearest")
     axes.spines[:].set_visible(False)
     if height > LINE:
         axes.vlines(np.arange(1, columns) - 0.5, -0.5, rows - 0.5, color="white", linewidth=1)
         axes.hlines(np.arange(1, rows) - 0.5, -0.5, columns - 0.5, color="white", linewidth=1)
-    return figure, axes
 
 
 def _write(axes: Axes, colours: Numbers, texts: NDArray[np.str_]) -> None:
@@ -198,21 +206,6 @@ def _write(axes: Axes, colours: Numbers, texts: NDArray[np.str_]) -> None:
     for (row, column), text in np.ndenumerate(texts):
         colour = "black" if bright[row, column] else "white"
         axes.text(column, row, text, color=colour, size=size, ha="center", va="center", in_layout=False)
-
-
-def _count(number: float) -> str:
-    """Short enough for a cell; weighted counts are not whole."""
-    if not number.is_integer():
-        return f"{number:.4g}"
-    return f"{int(number):,}" if number < 1e7 else f"{number:.2e}"
-
-
-def _percent(share: float) -> str:
-    return "–" if math.isnan(share) else f"{share:.1%}"
-
-
-def _cell(count: float, share: float) -> str:
-    return f"{_count(count)}\n{_percent(share)}"
 
 
 # ---- around the cells
@@ -226,16 +219,10 @@ def _name(axis: Axis, names: Sequence[str], cell: float) -> None:
     axis.set_ticks(places, [shortened(names[place]) for place in places], fontsize=size, parse_math=False)
 
 
-def shortened(text: str, most: int = NAME) -> str:
-    """In one line, with both ends kept: names often differ only at the end."""
-    text = " ".join(text.split())
-    end = most // 3
-    return text if len(text) <= most else f"{text[: most - end - 1]}…{text[-end:]}"
-
-
-def _add_scale(figure: Figure, axes: Axes) -> None:
+def _add_scale(axes: Axes) -> None:
     scale = ScalarMappable(PowerNorm(0.5, 0, 1), "Blues")
-    bar = figure.colorbar(scale, cax=axes.inset_axes((1.02, 0, 0.02, 1)), format=PercentFormatter(1.0))
+    inset = axes.inset_axes((1.02, 0, 0.02, 1))
+    bar = axes.figure.colorbar(scale, cax=inset, format=PercentFormatter(1.0))
     bar.set_label("share of the target's row", fontsize=MEDIUM)
     bar.ax.tick_params(labelsize=MEDIUM)
 
@@ -273,35 +260,42 @@ def _lines_and_points(
     return drawn
 
 
-def _filled(axes: Axes, panel: Panel) -> Axes:
+def panel_on(axes: Axes, panel: Panel) -> Axes:
+    """Draw a panel on axes."""
     artists = [(_draw(axes, line), line.label) for line in panel.lines]
-    handles, labels = zip(*(each for each in artists if each[1]), strict=True)
-    # Names take any room, so they stand beside; they are text, not mathematics.
-    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02)} if panel.heading else {"loc": "best"}
-    numbers = [*map(str, range(len(labels)))]  # some versions leave out what begins with an underscore
-    legend = axes.legend(handles, numbers, title=panel.heading, alignment="left", fontsize=MEDIUM, **place)
-    for text, label in zip(legend.get_texts(), labels, strict=True):
-        text.set(parse_math=False, text=label)
-    box = {"facecolor": "white", "edgecolor": "none"}
-    axes.text(
-        0.5,
-        0.5,
-        panel.note,
-        transform=axes.transAxes,
-        ha="center",
-        va="center",
-        fontsize=LARGE,
-        color="firebrick",
-        bbox=box,
-    )
     axes.set_title(panel.title, fontsize=LARGE, loc="left")
-    axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
+    axes.set_xlabel(panel.x_label, fontsize=LARGE)
+    axes.set_ylabel(panel.y_label, fontsize=LARGE)
     if panel.scale:
         axes.set(xscale=panel.scale)
     else:
         axes.set(xticks=TICKS, yticks=TICKS, xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
+    axes.tick_params(labelsize=MEDIUM)
     axes.grid(alpha=0.3)
+    axes.text(0.5, 0.5, panel.note, transform=axes.transAxes, bbox={"facecolor": "white", "edgecolor": "none"}, **NOTE)
+    _legend(axes, [each for each in artists if each[1]], panel.heading)
     return axes
+
+
+def _legend(axes: Axes, artists: Sequence[tuple[Any, str]], heading: str) -> None:
+    """Below the axes, where there are no curves; names are text, not mathematics."""
+    handles, labels = [artist for artist, _ in artists], [label for _, label in artists]
+    numbers = [*map(str, range(len(labels)))]  # some versions leave out what begins with an underscore
+    below = -(0.28 + LARGE / 72) / (axes.bbox.height / axes.figure.dpi)
+    legend = axes.legend(
+        handles,
+        numbers,
+        title=heading,
+        alignment="left",
+        fontsize=MEDIUM,
+        title_fontsize=MEDIUM,
+        loc="upper left",
+        bbox_to_anchor=(-0.02, below),
+        borderaxespad=0.0,
+        frameon=False,
+    )
+    for text, label in zip(legend.get_texts(), labels, strict=True):
+        text.set(parse_math=False, text=label)
 
 
 def _draw(axes: Axes, line: Line) -> Any:
@@ -311,4 +305,7 @@ def _draw(axes: Axes, line: Line) -> Any:
     style = {"color": "grey" if line.number is None else f"C{line.number}"} | STYLES[line.kind]
     if line.sizes is not None:
         axes.scatter(x, y, POINT + LARGEST * np.asarray(line.sizes), style["color"])
+    if line.ends is not None:
+        low, high = (np.asarray(end) for end in line.ends)
+        axes.vlines(x, low, high, color=style["color"], linewidth=1.2, alpha=0.7)
     return axes.plot(x, y, **style)[0]

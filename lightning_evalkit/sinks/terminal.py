@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lightning_evalkit.errors import required
 
 with required("rich"):
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -16,7 +16,7 @@ with required("rich"):
 from lightning_evalkit.diagnosis.literal import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from lightning_evalkit.diagnosis import Finding, Table
 
@@ -39,12 +39,21 @@ def show_table(shown: Table, console: Console | None = None) -> None:
     if not console.is_terminal and not console.record:
         print(shown.text(), file=console.file)
         return
+    console.print(_rich_table(shown))
+
+
+def rendered(title: str, tables: Sequence[Table]) -> Group:
+    """A line and tables, for rich to print."""
+    return Group(Text(one_line(title), "bold"), *map(_rich_table, tables))
+
+
+def _rich_table(shown: Table) -> RichTable:
     table = RichTable()
     for heading in shown.headings:
         table.add_column(Text(one_line(heading)), justify="right")
     for row in shown.rows:
         table.add_row(*(Text(one_line(cell)) for cell in row))
-    console.print(table)
+    return table
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from lightning_evalkit import MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.callbacks.threshold_tuning import _table
 from lightning_evalkit.diagnosis import Finding, Table
 from lightning_evalkit.diagnosis.literal import literal, one_line
-from lightning_evalkit.reports.curve_panels import panels
-from lightning_evalkit.reports.score_snapshot import score_snapshot
+from lightning_evalkit.evaluation.curve_panels import panels
+from lightning_evalkit.evaluation.score_snapshot import score_snapshot
 from lightning_evalkit.sinks import figures, terminal
 
 HOSTILE = ("a|b", "two\nlines", "<script>alert(1)</script>", "[x](javascript:y)", "*s*", "_u_", "`c`", "$x$", "&lt;")

@@ -18,9 +18,9 @@ from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, Multilabel
 from lightning_evalkit.callbacks import LossReport, TemperatureScaling
 from lightning_evalkit.callbacks.loss_report import by_rank, over_epochs
 from lightning_evalkit.callbacks.temperature_scaling import over_temperatures
+from lightning_evalkit.evaluation.curve_panels import panels
+from lightning_evalkit.evaluation.score_snapshot import score_snapshot
 from lightning_evalkit.metrics import LossProfile
-from lightning_evalkit.reports.curve_panels import panels
-from lightning_evalkit.reports.score_snapshot import score_snapshot
 from lightning_evalkit.sinks import figures
 
 inf = math.inf

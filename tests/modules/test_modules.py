@@ -228,7 +228,7 @@ def test_every_dataloader_has_an_evaluation_of_its_own(case: Case, stage: str) -
         for place in range(number):
             cells = ranks.cells(module.evaluation(stage, place))
             assert cells == case.expected_cells(module, sets[place])
-        assert not any(counted(each.evaluation) for each in getattr(module, f"{stage}_kept")[number:])
+        assert not any(counted(each.evaluation) for each in getattr(module, f"{stage}_evaluations")[number:])
 
 
 def test_the_suffix_is_the_one_that_lightning_gives() -> None:

@@ -29,6 +29,7 @@ LAYERS = {
     "sinks": 6,
     "evaluation": 7,
     "trainer": 7,
+    "plotting": 8,
     "reports": 8,
     "callbacks": 9,
     "autodiagnose": 10,

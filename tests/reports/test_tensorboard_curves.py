@@ -10,6 +10,7 @@ import io
 import re
 import urllib.parse
 import warnings
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from PIL import Image
 from sklearn import metrics as sklearn
+from statsmodels.stats.proportion import proportion_confint
 from tensorboard.util import tensor_util
 from tensorboard_runs import Server, events, image_steps, overlapping, texts, trainer
 from torch import Tensor, nn
@@ -26,16 +28,16 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.callbacks import TensorBoardReport
-from lightning_evalkit.reports.curve_panels import panels
-from lightning_evalkit.reports.score_snapshot import score_snapshot
+from lightning_evalkit.evaluation.curve_panels import panels, thresholds
+from lightning_evalkit.evaluation.score_snapshot import score_snapshot
 from lightning_evalkit.sinks import figures, tensorboard
+from lightning_evalkit.sinks.panels import Line, Panel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from lightning_evalkit.reports.score_snapshot import ScoreSnapshot
-    from lightning_evalkit.sinks.figures import Line, Panel
+    from lightning_evalkit.evaluation.score_snapshot import ScoreSnapshot
 
 
 WIDTH = 4e-5
@@ -149,21 +151,6 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         server.stop()
 
 
-def counted(scores: np.ndarray, truth: np.ndarray, thresholds: np.ndarray) -> dict[str, np.ndarray]:
-    """Scikit-learn's numbers at every threshold, each as a label of its own."""
-    chosen = scores[:, None] >= thresholds
-    answers = np.broadcast_to(truth[:, None], chosen.shape)
-    tables = sklearn.multilabel_confusion_matrix(answers, chosen)
-    return {
-        "true_positives": tables[:, 1, 1],
-        "false_positives": tables[:, 0, 1],
-        "true_negatives": tables[:, 0, 0],
-        "false_negatives": tables[:, 1, 0],
-        "precision": sklearn.precision_score(answers, chosen, average=None, zero_division=1),
-        "recall": sklearn.recall_score(answers, chosen, average=None),
-    }
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_pr_curves_hold_what_scikit_learn_counts(shown: Shown, task: str):
@@ -177,19 +164,18 @@ def test_pr_curves_hold_what_scikit_learn_counts(shown: Shown, task: str):
 
 
 def check_curve(curve: dict[str, Any], scores: np.ndarray, truth: np.ndarray) -> None:
-    """Equal numbers wherever no score lies in the bin of the threshold, and between both possibilities elsewhere."""
-    shown = len(curve["thresholds"])
-    assert curve["thresholds"] == pytest.approx(THRESHOLDS[:shown])
-    assert not (scores[:, None] >= THRESHOLDS[shown:] + WIDTH).any()  # what is cut off is empty
-    expected, narrower = (counted(scores, truth, THRESHOLDS[:shown] + width) for width in (0, WIDTH))
-    certain = np.all([expected[name] == narrower[name] for name in expected], axis=0)
-    assert certain.mean() > 0.97
-    for name, values in expected.items():
-        found = np.array(curve[name])
-        assert found[certain] == pytest.approx(values[certain]), name
-        if name.endswith("positives"):
-            assert (narrower[name] <= found).all()
-            assert (found <= values).all()
+    """Every point is one of scikit-learn's, and its other numbers follow from it; points of few samples repeat."""
+    fpr, tpr, _ = sklearn.roc_curve(truth, scores, drop_intermediate=False)
+    positives, negatives = int(truth.sum()), int((1 - truth).sum())
+    known = {*zip((fpr * negatives).round().tolist(), (tpr * positives).round().tolist(), strict=True)}
+    fp, tp = np.array(curve["false_positives"]), np.array(curve["true_positives"])
+    found = {*zip(fp.tolist(), tp.tolist(), strict=True)}
+    assert len(found - known) <= len(known) / 20  # two scores in one bin are one point
+    assert len(found) > len(known) / 2
+    assert np.array(curve["true_negatives"]).tolist() == (negatives - fp).tolist()
+    assert np.array(curve["false_negatives"]).tolist() == (positives - tp).tolist()
+    assert np.array(curve["recall"]) == pytest.approx(tp / positives)
+    assert np.array(curve["precision"]) == pytest.approx(np.where(tp + fp > 0, tp / np.maximum(tp + fp, 1), 1.0))
 
 
 @pytest.mark.slow
@@ -236,11 +222,11 @@ def written(label: str) -> list[float]:
 
 
 def check_area(label: str, exact: float) -> None:
-    """As scikit-learn has it, and inside the bounds."""
-    value, low, high = written(re.sub(r".*AUROC |.*precision ", "", label))
+    """As scikit-learn has it; an interval is around it, and what bins leave open cannot be seen here."""
+    value, *interval = written(re.sub(r".*AUROC |.*precision ", "", label))
     assert value == pytest.approx(exact, abs=2e-4)
-    assert low <= exact <= high
-    assert high - low < 4e-4
+    assert "open" not in label
+    assert not interval or interval[0] < exact < interval[1]
 
 
 def test_roc_is_that_of_scikit_learn():
@@ -248,10 +234,19 @@ def test_roc_is_that_of_scikit_learn():
     panel = panels(updated(evaluation("binary"), scores, y))[0]
     drawn = line(panel, "AUROC")
     check_area(drawn.label, sklearn.roc_auc_score(y, scores))
+    assert len(written(drawn.label)) == 3  # with its interval
     fpr, tpr, _ = sklearn.roc_curve(y, scores, drop_intermediate=False)
     assert (drawn.x[0], drawn.y[0]) == (0, 0)
     assert np.abs(np.interp(drawn.x[1:], fpr, tpr) - drawn.y[1:].numpy()).max() < 0.01  # one positive is 1/150
     assert line(panel, "chance").x == line(panel, "chance").y == (0, 1)
+
+
+def test_what_wide_bins_leave_open_is_said():
+    scores, y = binary()
+    metric = evaluation("binary", resolution=16)
+    label = line(panels(updated(metric, scores, y))[0], "AUROC").label
+    low, _, high = (float(part) for part in metric.bounds("auroc"))
+    assert label.endswith(f", bins leave {low:.4f} to {high:.4f} open")
 
 
 def test_precision_and_recall_are_those_of_scikit_learn():
@@ -305,15 +300,41 @@ def test_reliability_is_what_happened_in_each_bin():
     panel = panels(updated(evaluation("binary"), scores, y))[3]
     chance = scores.sigmoid().numpy()
     inside = np.minimum((chance * 15).astype(int), 14)  # fifteen bins, the last one closed
-    bins = [inside == number for number in np.unique(inside)]
     drawn, bars = line(panel, "bins"), line(panel, "share of samples")
+    shares = drawn.sizes.numpy()
+    assert (shares * len(y) >= 20).all()  # of fewer samples nothing is said
+    assert 8 <= len(shares) < 15
+    assert shares.sum() == pytest.approx(1)
+    ends = np.searchsorted(np.cumsum(np.bincount(inside, minlength=15)), np.cumsum(shares * len(y)).round())
+    bins = [(inside > low) & (inside <= high) for low, high in zip([-1, *ends[:-1]], ends, strict=True)]
     assert drawn.x.tolist() == pytest.approx([chance[each].mean() for each in bins], abs=1e-6)
     assert drawn.y.tolist() == pytest.approx([y.numpy()[each].mean() for each in bins])
-    assert drawn.sizes.tolist() == pytest.approx([each.mean() for each in bins])
+    for low, value, high, each in zip(drawn.ends[0], drawn.y, drawn.ends[1], bins, strict=True):
+        wilson = proportion_confint(int(y.numpy()[each].sum()), int(each.sum()), method="wilson")
+        assert (low, high) == pytest.approx(wilson, abs=1e-9)
+        assert low <= value <= high
     assert bars.y.tolist() == pytest.approx(np.bincount(inside, minlength=15) / len(y))
     assert bars.x.tolist() == pytest.approx([(number + 0.5) / 15 for number in range(15)])
-    error = sum(abs(chance[each].mean() - y.numpy()[each].mean()) * each.mean() for each in bins)
+    whole = [inside == number for number in np.unique(inside)]
+    error = sum(abs(chance[each].mean() - y.numpy()[each].mean()) * each.mean() for each in whole)
     assert panel.title == f"Reliability · calibration error {error:.4f}"
+
+
+def test_the_cost_and_the_declared_threshold_are_shown():
+    scores, y = binary()
+    panel = thresholds(updated(evaluation("binary", threshold=0.3), scores, y), {"fp": 1, "fn": 5})
+    chance = scores.double().sigmoid().numpy()
+    cost, least = line(panel, "mean cost, as a share of "), line(panel, "least cost ")
+    highest = written(cost.label)[0]
+    at = [
+        (np.mean((chance >= cut) & (y.numpy() == 0)) + 5 * np.mean((chance < cut) & (y.numpy() == 1))) for cut in chance
+    ]
+    said, where = written(least.label)[0], float(least.x)
+    assert said == pytest.approx(min(at), abs=1e-4)
+    assert float(least.y) * highest == pytest.approx(min(at), rel=1e-3)
+    assert where == pytest.approx(chance[np.argmin(at)], abs=0.01)
+    assert max(cost.y.tolist()) == pytest.approx(1)
+    assert line(panel, "declared: 0.3").x == (0.3, 0.3)
 
 
 def classes(number: int, rows: int = 400, present: int | None = None, **options: Any) -> tuple[ScoreSnapshot, Any, Any]:
@@ -325,25 +346,25 @@ def classes(number: int, rows: int = 400, present: int | None = None, **options:
 
 def test_classes_are_drawn_each_against_the_rest():
     kept, chances, y = classes(3, class_names=CLASSES)
-    roc, precision_recall, thresholds, reliability = panels(kept)
+    roc, precision_recall, cuts, reliability = panels(kept)
     assert (roc.title, roc.heading) == ("ROC, each class against the rest", "AUROC")
     for k, name in enumerate(CLASSES):
         truth = y == k
         check_area(line(roc, f"{name}: ").label, sklearn.roc_auc_score(truth, chances[:, k]))
         check_area(line(precision_recall, f"{name}: ").label, sklearn.average_precision_score(truth, chances[:, k]))
-        said = written(line(thresholds, f"{name}: ").label)[0]
+        said = written(line(cuts, f"{name}: ").label)[0]
         assert said == pytest.approx(best_f1(truth, chances[:, k]), abs=1e-4)
-    assert [each.kind for each in thresholds.lines].count("mark") == 3
+    assert [each.kind for each in cuts.lines].count("mark") == 3
     hits = (chances.argmax(1) == y).float()
     assert float((line(reliability, "bins").y * line(reliability, "bins").sizes).sum()) == pytest.approx(hits.mean())
 
 
 def test_of_many_classes_the_worst_are_named_and_all_are_averaged():
     kept, chances, y = classes(30, 900)
-    roc, precision_recall, thresholds, _ = panels(kept)
+    roc, precision_recall, cuts, _ = panels(kept)
     areas = [sklearn.roc_auc_score(y == k, chances[:, k]) for k in range(30)]
     lowest = [str(k) for k in np.argsort(areas)[:9]]
-    for panel in (roc, precision_recall, thresholds):
+    for panel in (roc, precision_recall, cuts):
         named = [each.label.partition(":")[0] for each in panel.lines if each.kind == "solid"]
         assert named == lowest
         assert panel.heading.endswith(", where AUROC is lowest")
@@ -445,12 +466,19 @@ def test_a_score_of_one_half_reaches_a_threshold_of_one_half():
         assert counts.tn.tolist() == [[0, 0, 0, 1, 1]]
 
 
-def test_certain_scores_reach_a_threshold_of_one():
-    kept = updated(evaluation("binary", inputs="probabilities"), torch.tensor([0.0, 1, 1]), torch.tensor([0, 1, 0]))
+def test_points_of_pr_curves_are_quantiles_of_the_scores():
+    """However small all scores are: thresholds that are evenly spaced would leave one point."""
+    scores, y = binary(2000)
+    kept = updated(evaluation("binary"), scores - 9, y)
     ((name, counts),) = kept.pr_curves()
-    assert name == ""
-    assert counts.tp.tolist() == [1] * 127
-    assert counts.fp.tolist() == [2] + [1] * 126
+    fpr, tpr, _ = sklearn.roc_curve(y, scores, drop_intermediate=False)
+    known = {*zip((fpr * float((y == 0).sum())).round().tolist(), (tpr * float(y.sum())).round().tolist(), strict=True)}
+    found = [*zip(counts.fp.tolist(), counts.tp.tolist(), strict=True)]
+    assert (name, len(found)) == ("", 127)
+    assert {*found} <= known
+    assert len({*found}) > 120
+    assert found == sorted(found, reverse=True)  # from the lowest threshold, at which everything is positive
+    assert max(a - b for a, b in pairwise(sorted(counts.tp.tolist(), reverse=True))) <= len(y) / 60
 
 
 def test_weights_count():
@@ -459,9 +487,10 @@ def test_weights_count():
     kept = updated(evaluation("binary", weighted=True), scores, y, weight)
     check_area(line(panels(kept)[0], "AUROC").label, sklearn.roc_auc_score(y, scores, sample_weight=weight))
     ((_, counts),) = kept.pr_curves()
-    expected = sklearn.confusion_matrix(y, scores.sigmoid() >= 20 / 126, sample_weight=weight)
-    assert float(counts.tp[20]) == pytest.approx(expected[1, 1])
-    assert float(counts.fp[20]) == pytest.approx(expected[0, 1])
+    fpr, tpr, _ = sklearn.roc_curve(y, scores, sample_weight=weight, drop_intermediate=False)
+    known = np.stack((fpr * float(weight[y == 0].sum()), tpr * float(weight[y == 1].sum())), 1)
+    for point in zip(counts.fp.tolist(), counts.tp.tolist(), strict=True):
+        assert np.abs(known - point).sum(1).min() < 1e-4
 
 
 def test_an_evaluation_without_curves_keeps_nothing():
@@ -519,16 +548,15 @@ def test_figures_are_legible(case: str):
             *axes.get_yticklabels(),
         ]
         assert overlapping([*around, *legend.get_texts()]) == []
-        if panel.heading:  # beside the curves, and beside those of the next panel
-            assert legend.get_window_extent().x0 > axes.bbox.x1
-            assert not any(legend.get_window_extent().overlaps(other.bbox) for other in figure.axes)
+        assert legend.get_window_extent().y1 < axes.xaxis.label.get_window_extent().y0  # below, not on the curves
+        assert not any(legend.get_window_extent().overlaps(other.bbox) for other in figure.axes)
     assert figure.axes[0]._left_title.get_text().splitlines()[0] == "val/curves · epoch 3"
 
 
 def test_the_size_of_points_shows_that_of_bins():
     x = torch.tensor([0.2, 0.8])
-    lines = [figures.Line(x, x, "bins", "solid", 3, torch.tensor([0.1, 0.9])), figures.Line(x, x, "bars", "bars")]
-    axes = figures.panels([figures.Panel("title", "x", "y", lines)]).axes[0]
+    lines = [Line(x, x, "bins", "solid", 3, torch.tensor([0.1, 0.9])), Line(x, x, "bars", "bars")]
+    axes = figures.panels([Panel("title", "x", "y", lines)]).axes[0]
     small, large = axes.collections[0].get_sizes()
     assert large > 3 * small
     assert [bar.get_height() for bar in axes.patches] == pytest.approx([0.2, 0.8])

@@ -215,7 +215,7 @@ def trainer(**options: Any) -> Trainer:
 
 def exact_loss(module: Classifier, stage: str, place: int = 0) -> float:
     """The mean before it is given in single precision."""
-    kept = getattr(module, f"{stage}_kept")[place]
+    kept = getattr(module, f"{stage}_evaluations")[place]
     reals = next(each for each in kept.modules() if type(each) is MeanLoss).global_totals.reals
     return float(reals[0] / reals[1])
 
@@ -247,7 +247,7 @@ class Witness(Callback):
 
 def samples(module: Classifier, stage: str) -> list[int]:
     """How many samples every evaluation of a stage has counted."""
-    evaluations = [kept.evaluation for kept in getattr(module, f"{stage}_kept")]
+    evaluations = [kept.evaluation for kept in getattr(module, f"{stage}_evaluations")]
     return [int(sum(cell.sum() for cell in each.counts.cells)) if counted(each) else 0 for each in evaluations]
 
 

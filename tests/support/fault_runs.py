@@ -45,7 +45,7 @@ class Recording(Callback):
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         assert trainer.current_epoch not in self.epochs, "an epoch ends once"
         counts = [int(cell) for cell in pl_module.evaluation("train").counts.cells]
-        losses = [metric.compute().item() for metric in pl_module.train_kept[0].losses.values()]
+        losses = [metric.compute().item() for metric in pl_module.train_evaluations[0].losses.values()]
         self.epochs[trainer.current_epoch] = counts, losses, trainer.fit_loop.epoch_loop._batches_that_stepped
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:

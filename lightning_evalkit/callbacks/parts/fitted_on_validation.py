@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.callbacks.parts.step_outputs import StepOutputs
     from lightning_evalkit.reports.loggers import Board
+    from lightning_evalkit.sinks.panels import Panel
     from lightning_evalkit.trainer import LightningModule, Trainer
 
 
@@ -30,7 +31,7 @@ class Shown(NamedTuple):
     """What is drawn of an epoch."""
 
     tag: str
-    panels: list[figures.Panel]
+    panels: list[Panel]
     text: str
     step: int
 
@@ -145,7 +146,7 @@ class FittedOnValidation(RestoringCallback):
 
     # ---- showing: the last epoch of a run, as drawing each would take longer than many epochs
 
-    def show(self, trainer: Trainer, tag: str, panels: list[figures.Panel], text: str) -> None:
+    def show(self, trainer: Trainer, tag: str, panels: list[Panel], text: str) -> None:
         """Show panels and a text of this epoch at the end of the run, unless a later epoch has others."""
         self._shown = Shown(tag, panels, text, steps_done(trainer))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_NAMED = 10
 """More classes or labels than this are not shown one by one."""
 THRESHOLDS = 127
-"""As many as TensorBoard's PR curves take; it shows them as evenly spaced from 0 to 1."""
+"""As many as TensorBoard's PR curves take; it numbers them from 0 to 1."""
 
 ROUNDING = 2.0**-22
 
@@ -34,6 +34,9 @@ class ScoreSnapshot:
     names: Sequence[str]
     scores: ScoreCounts
     sums: Calibration
+    declared: Sequence[float] = ()
+    """The thresholds of the evaluation, where its scores are cut at some."""
+    weighted: bool = False
 
     @property
     def positives(self) -> Tensor:
@@ -77,13 +80,26 @@ class ScoreSnapshot:
         return Counts(*(cell[:, places] for cell in points.counts.cells))
 
     def pr_curves(self) -> Iterator[tuple[str, Counts]]:
-        """Names, and counts at even thresholds, of those that have a recall; of none if they are many."""
+        """Names, and counts at rising thresholds, of those that have a recall; of none if they are many.
+
+        Half of the thresholds are quantiles of all scores, half of those of the positives: evenly spaced ones would
+        leave one point of a curve whose scores are all small.
+        """
         if len(self.names) > MAX_NAMED:
             return
-        tables = self.counts_at(torch.linspace(0, 1, THRESHOLDS, dtype=torch.float64))
+        tables = reached(self.scores).counts
         for place, name in enumerate(self.names):
             if self.positives[place] > 0:
-                yield name, Counts(*(cell[place] for cell in tables.cells))
+                table = Counts(*(cell[place] for cell in tables.cells))
+                of_all, of_positives = _quantiles(table.predicted_positives, 64), _quantiles(table.tp, THRESHOLDS - 64)
+                falling = torch.cat((of_all, of_positives)).sort(descending=True).values
+                yield name, Counts(*(cell[falling] for cell in table.cells))
+
+
+def _quantiles(reached: Tensor, number: int) -> Tensor:
+    """The first places at which evenly spaced shares of the most are reached."""
+    wanted = torch.linspace(0, 1, number, dtype=torch.float64) * reached[-1]
+    return torch.searchsorted(reached.double(), wanted).clamp(max=len(reached) - 1)
 
 
 def score_snapshot(evaluation: Evaluation) -> ScoreSnapshot | None:
@@ -96,4 +112,6 @@ def score_snapshot(evaluation: Evaluation) -> ScoreSnapshot | None:
     parts = {name: getattr(scores, name)[..., filled].cpu() for name in ("yes", "no", "alone", "lowest", "below")}
     # Copied, as a view would keep the whole state.
     sums = Calibration(*(part.to("cpu", torch.float64, copy=True) for part in calibration))
-    return ScoreSnapshot(evaluation.curve_names(), replace(scores, edges=scores.edges.only(filled), **parts), sums)
+    kept = replace(scores, edges=scores.edges.only(filled), **parts)
+    task = evaluation.tally.counter.task
+    return ScoreSnapshot(evaluation.curve_names(), kept, sums, tuple(getattr(task, "thresholds", ())), task.weighted)

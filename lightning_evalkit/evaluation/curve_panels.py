@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from lightning_evalkit.reports.score_snapshot import MAX_NAMED
-from lightning_evalkit.sinks.figures import Line, Panel, shortened
-from lightning_evalkit.statistics import curves
+from lightning_evalkit.evaluation.score_snapshot import MAX_NAMED
+from lightning_evalkit.inputs.threshold import names_of
+from lightning_evalkit.intervals import auroc_interval, share_interval
+from lightning_evalkit.sinks.panels import Line, Panel, shortened
+from lightning_evalkit.statistics import curves, ratio
 from lightning_evalkit.statistics.score_statistics import calibration_error
 from lightning_evalkit.statistics.thresholds import best_threshold
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
-    from lightning_evalkit.reports.score_snapshot import ScoreSnapshot
+    from lightning_evalkit.counts import Counts
+    from lightning_evalkit.evaluation.score_snapshot import ScoreSnapshot
     from lightning_evalkit.statistics.curves import Bounded
     from lightning_evalkit.statistics.thresholds import Choice
 
@@ -31,6 +34,10 @@ FEW = 3
 """Up to so many classes or labels have lines of precision and recall over the threshold."""
 PLACES = torch.linspace(0, 1, 501, dtype=torch.float64)
 ENDS = (0.0, 1.0)
+SEEN = 0.001
+"""From this width on, what bins leave open is worth a word."""
+ENOUGH = 20
+"""Samples of a bin of reliability; one with fewer says little."""
 
 
 def panels(snapshot: ScoreSnapshot) -> list[Panel]:
@@ -45,7 +52,7 @@ def roc(snapshot: ScoreSnapshot) -> Panel:
     # Of several rates at one place the last is read; a line begins at the origin all the same.
     y = torch.from_numpy(np.stack([np.append(0.0, np.interp(PLACES, fpr, tpr)) for fpr, tpr in rates]))
     family = Family(
-        snapshot, "AUROC", torch.cat((PLACES[:1], PLACES)), _where(y, area.value), area.value, _bounded(area)
+        snapshot, "AUROC", torch.cat((PLACES[:1], PLACES)), _where(y, area.value), area.value, _texts(snapshot, area)
     )
     lines = [Line(ENDS, ENDS, "chance", "dotted"), *family.lines()]
     return family.panel("ROC", "false-positive rate", "true-positive rate", lines)
@@ -59,12 +66,12 @@ def precision_recall(snapshot: ScoreSnapshot) -> Panel:
     wanted = PLACES.clamp(min=1e-9).repeat(len(recall), 1)
     places = torch.searchsorted(recall.nan_to_num(0.0), wanted).clamp(max=recall.shape[1] - 1)
     y = _where(precision.gather(1, places), area.value)
-    family = Family(snapshot, "average precision", PLACES, y, area.value, _bounded(area))
+    family = Family(snapshot, "average precision", PLACES, y, area.value, _texts(None, area))
     return family.panel("Precision and recall", "recall", "precision", [*_prevalences(snapshot), *family.lines()])
 
 
-def thresholds(snapshot: ScoreSnapshot) -> Panel:
-    """F1 over the threshold, the best marked; precision and recall beside it where there is room."""
+def thresholds(snapshot: ScoreSnapshot, costs: Mapping[str, float] | None = None) -> Panel:
+    """F1 over the threshold, the best marked; precision and recall where there is room; the mean of ``costs``."""
     best = best_threshold(snapshot.scores, "f1")
     cuts = torch.cat((PLACES, best.threshold[~best.threshold.isnan()])).unique()
     counts = snapshot.counts_at(cuts).real()
@@ -77,11 +84,32 @@ def thresholds(snapshot: ScoreSnapshot) -> Panel:
         return family.panel("Thresholds", "threshold", "F1", lines + marks)
     if snapshot.unnamed:  # the number stands at its mark
         lines, marks[-1] = [lines[0]._replace(label="F1")], marks[-1]._replace(label=lines[0].label)
+        marks += [*_declared(snapshot), *_cost(snapshot, counts, cuts, costs)]
     step = 1 if snapshot.unnamed else 0  # colours are left where they do not tell classes or labels apart
     precision = _where(counts.tp / counts.predicted_positives, recall[:, 0])
     lines += [Line(cuts, y, "" if k else "precision", "dashed", k + step) for k, y in enumerate(precision)]
     lines += [Line(cuts, y, "" if k else "recall", "dotted", k + 2 * step) for k, y in enumerate(recall)]
     return family.panel("Thresholds", "threshold", "F1, precision, recall", lines + marks)
+
+
+def _declared(snapshot: ScoreSnapshot) -> list[Line]:
+    """Where the evaluation decides."""
+    cuts = [float(cut) for cut in snapshot.declared]
+    said = f"declared: {', '.join(map(str, names_of(snapshot.declared)))}"
+    return [Line((cut, cut), ENDS, "" if place else said, "dashed") for place, cut in enumerate(cuts)]
+
+
+def _cost(snapshot: ScoreSnapshot, counts: Counts, cuts: Tensor, costs: Mapping[str, float] | None) -> list[Line]:
+    """The mean cost as a share of the highest, and where it is least."""
+    if costs is None:
+        return []
+    mean = sum(cost * getattr(counts, cell)[0] for cell, cost in costs.items()) / counts.total[0]
+    least, highest = best_threshold(snapshot.scores, costs=costs), float(mean.max()) or 1.0
+    said = f"least cost {float(least.value[0]):.4g} at {least.thresholds[0].shown(4)}"
+    return [
+        Line(cuts, mean / highest, f"mean cost, as a share of {highest:.4g}", "solid", 3),
+        Line(least.threshold[:1], least.value[:1] / highest, said, "mark", 3),
+    ]
 
 
 def _marks(snapshot: ScoreSnapshot, best: Choice) -> list[Line]:
@@ -97,14 +125,21 @@ def _where(values: Tensor, defined: Tensor) -> Tensor:
     return values.where(~defined[:, None].isnan(), torch.nan)
 
 
-def _bounded(area: Bounded) -> list[str]:
-    """Values with what is certain, rounded outwards."""
-    return [
-        ""
-        if math.isnan(value)
-        else f"{value:.4f} in [{math.floor(low * 1e4) / 1e4:.4f}, {math.ceil(high * 1e4) / 1e4:.4f}]"
-        for low, value, high in zip(*(part.tolist() for part in area), strict=True)
-    ]
+def _texts(ranked: ScoreSnapshot | None, area: Bounded) -> list[str]:
+    """Values, with intervals of those that are ``ranked``, and with what bins leave open where that can be seen."""
+    said = []
+    for place, (low, value, high) in enumerate(zip(*(part.tolist() for part in area), strict=True)):
+        interval = _interval(ranked, place)
+        open_ended = f", bins leave {low:.4f} to {high:.4f} open" if high - low >= SEEN else ""
+        said.append("" if math.isnan(value) else f"{value:.4f}{interval}{open_ended}")
+    return said
+
+
+def _interval(ranked: ScoreSnapshot | None, place: int) -> str:
+    if ranked is None or ranked.weighted or place not in ranked.named:
+        return ""
+    found = auroc_interval(ranked.scores.only(place), 0.95, "auto")
+    return f" [{found.low:.3f}, {found.high:.3f}]" if found.known else ""
 
 
 def _heading(snapshot: ScoreSnapshot, what: str) -> str:
@@ -177,14 +212,15 @@ def reliability(snapshot: ScoreSnapshot) -> Panel:
 def _one_reliability(snapshot: ScoreSnapshot) -> list[Line]:
     shares = snapshot.sums.bin_weights[0] / snapshot.sums.weights[0]
     middles = (torch.arange(len(shares)) + 0.5) / len(shares)
-    return [Line(middles, shares, "share of samples", "bars"), _bins(snapshot, 0, "bins, sized by samples", 0)]
+    error_bars = "" if snapshot.weighted else ", 95% intervals"
+    return [Line(middles, shares, "share of samples", "bars"), _bins(snapshot, 0, f"bins{error_bars}", 0)]
 
 
 def _reliabilities(snapshot: ScoreSnapshot, errors: Tensor) -> list[Line]:
     named = snapshot.named
     others = [k for k in range(len(errors)) if k not in named]
     thin = [
-        _bins(snapshot, k, "" if n else f"{len(others)} others")._replace(kind="thin", sizes=None)
+        _bins(snapshot, k, "" if n else f"{len(others)} others")._replace(kind="thin", sizes=None, ends=None)
         for n, k in enumerate(others)
     ]
     said = [f"{error:.4f}" if error == error else "undefined, no samples" for error in errors.tolist()]
@@ -192,10 +228,22 @@ def _reliabilities(snapshot: ScoreSnapshot, errors: Tensor) -> list[Line]:
 
 
 def _bins(snapshot: ScoreSnapshot, place: int, label: str, number: int | None = None) -> Line:
-    """Those that hold something."""
-    weights, confidences, hits = (part[place] for part in snapshot.sums[3:])
-    full = weights > 0
-    x, y, shares = (
-        (part / whole)[full] for part, whole in ((confidences, weights), (hits, weights), (weights, weights.sum()))
-    )
-    return Line(x, y, label, "solid", number, shares)
+    """Those that hold something, neighbours taken together until they hold enough."""
+    weights, confidences, hits = _merged(*(part[place] for part in snapshot.sums[3:]))
+    ends = None
+    if not snapshot.weighted and len(snapshot.sums.weights) <= FEW:
+        pairs = zip(hits.round().int().tolist(), weights.round().int().tolist(), strict=True)
+        found = [share_interval(ratio(hit, whole), "share", 0.95, "auto") for hit, whole in pairs]
+        ends = [each.low for each in found], [each.high for each in found]
+    return Line(confidences / weights, hits / weights, label, "solid", number, weights / weights.sum(), ends)
+
+
+def _merged(weights: Tensor, *sums: Tensor) -> list[Tensor]:
+    """Sums of bins with at least ``ENOUGH`` samples; the last takes what is left."""
+    groups: list[list[int]] = [[]]
+    for place in range(len(weights)):
+        if groups[-1] and weights[groups[-1]].sum() >= ENOUGH and weights[place:].sum() >= ENOUGH:
+            groups.append([])
+        groups[-1].append(place)
+    full = [group for group in groups if weights[group].sum() > 0]
+    return [torch.stack([part[group].sum() for group in full]) if full else part[:0] for part in (weights, *sums)]

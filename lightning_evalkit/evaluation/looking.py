@@ -1,0 +1,174 @@
+"""An evaluation as people look at it: one line, a table with intervals and counts, rows, a frame, a figure.
+
+A line and a printed table never wait for other ranks: they show what all ranks have joined, or else this rank alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.diagnosis import Table
+from lightning_evalkit.errors import InputError, required
+from lightning_evalkit.inputs.threshold import names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lightning_evalkit.counts import Counts, Evidence
+    from lightning_evalkit.evaluation.entry import Entry
+    from lightning_evalkit.intervals import Interval
+    from lightning_evalkit.state import EvidenceTally
+
+MAIN = ("accuracy", "exact_match", "hamming_accuracy", "f1", "f1/macro")
+"""The numbers that stand in one line."""
+LISTED = 20
+"""More classes or labels than this are not all listed when an evaluation is printed."""
+
+
+class Looking:
+    """What an evaluation shows of itself."""
+
+    prefix: str | None
+
+    @property
+    def tally(self) -> EvidenceTally:
+        """The state that is shown."""
+        raise NotImplementedError
+
+    def _entries(self) -> list[tuple[str, Entry]]:
+        raise NotImplementedError
+
+    def intervals(self, level: float = 0.95) -> dict[str, Interval]:
+        """Every entry with its interval."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        if "_tally" not in self.__dict__:  # while it is made
+            return type(self).__name__
+        evidence, counted = self._at_hand(), self._counted()
+        main = [entry for _, entry in self._entries() if entry.name.partition("@")[0] in MAIN]
+        values = [
+            f"{entry.name} {float(entry.value_of(evidence)):.4g}" for entry in main[:3] if self.tally.update_called
+        ]
+        return f"{self._declared_as()}: {', '.join([counted, *values])}"
+
+    def __str__(self) -> str:
+        return "\n\n".join([f"{self._declared_as()}: {self._counted()}", *(table.text() for table in self._tables())])
+
+    def _repr_markdown_(self) -> str:
+        title = f"**{self._declared_as()}: {self._counted()}**"
+        return "\n\n".join([title, *(table.markdown() for table in self._tables())])
+
+    def __rich__(self) -> Any:
+        from lightning_evalkit.sinks.terminal import rendered
+
+        return rendered(f"{self._declared_as()}: {self._counted()}", self._tables())
+
+    def table(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """One row for each number: statistic, value, low and high end of its interval, and the samples it is of.
+
+        Every rank has to ask, as with ``compute``.
+        """
+        return [_row(name, interval) for name, interval in self.intervals(level).items()]
+
+    def to_pandas(self, level: float = 0.95) -> Any:
+        """The rows of ``table`` as a DataFrame, by statistic."""
+        with required("pandas"):
+            import pandas as pd  # type: ignore[import-untyped]
+
+        return pd.DataFrame(self.table(level)).set_index("statistic")
+
+    def plot(self, val: Any = None, ax: Any = None, together: bool = False) -> Any:
+        """A figure of the confusion matrix and, with ``curves``, of ROC, precision and recall, thresholds, reliability.
+
+        With values of ``compute``, torchmetrics' own plot of those.
+        """
+        if val is not None or ax is not None:
+            return super().plot(val, ax, together)  # type: ignore[misc]
+        from lightning_evalkit.evaluation.plots import figure_of
+
+        return figure_of(self)
+
+    # ---- parts
+
+    def _declared_as(self) -> str:
+        task: Any = self.tally.counter.task
+        said = [repr(task.inputs)]
+        number = getattr(self, "num_classes", getattr(self, "num_labels", None))
+        if number is not None:
+            said.append(str(number))
+        if hasattr(self, "threshold") and task.inputs != "labels":
+            cuts = names_of(task.thresholds)
+            said.append(f"threshold={cuts[0] if len(cuts) == 1 else '[' + ', '.join(map(str, cuts)) + ']'}")
+        if self.prefix:
+            said.append(f"prefix={self.prefix!r}")
+        return f"{type(self).__name__}({', '.join(said)})"
+
+    def _at_hand(self) -> Evidence:
+        """What all ranks have joined since the last update, or this rank's own."""
+        tally = self.tally
+        return tally.value_of(tally.totals) if tally.__dict__.get("_computed") is None else tally.evidence
+
+    def _is_local(self) -> bool:
+        """Whether what is at hand is not of all ranks."""
+        tally = self.tally
+        return tally.__dict__.get("_computed") is None and tally.sync_on_compute and tally.distributed_available_fn()
+
+    def _counted(self) -> str:
+        if not self.tally.update_called:
+            return "nothing counted"
+        samples = _samples(self._at_hand().counts, exclusive=hasattr(self, "class_names"))
+        kind = "of weight" if self.tally.counter.task.weighted else "samples"
+        return f"{samples:,g} {kind}" + (" on this rank" if self._is_local() else "")
+
+    def _tables(self) -> list[Table]:
+        return [self._numbers(), self._cells()] if self.tally.update_called else []
+
+    def _numbers(self) -> Table:
+        """Values with intervals where every rank need not be asked."""
+        evidence = self._at_hand()
+        values = {name: float(entry.value_of(evidence)) for name, entry in self._entries()}
+        try:
+            intervals = {} if self._is_local() else self.intervals()
+        except InputError:  # some samples were not what was declared, which compute says
+            intervals = {}
+        if not any(interval.known for interval in intervals.values()):
+            return Table(("statistic", "value"), tuple((name, _number(value)) for name, value in values.items()))
+        rows = [(name, _number(value), *_ends(intervals[name])) for name, value in values.items()]
+        return Table(("statistic", "value", "95% interval", "n"), tuple(rows))
+
+    def _cells(self) -> Table:
+        """The counts, a row for each threshold, class or label."""
+        counts = self._at_hand().counts
+        names: Sequence[str] = getattr(self, "class_names", getattr(self, "label_names", ()))
+        kind = "class" if hasattr(self, "class_names") else "label"
+        if not names:
+            task: Any = self.tally.counter.task
+            kind, names = "threshold", [str(cut) for cut in names_of(task.thresholds)]
+        cells = [cell.tolist() for cell in counts.cells]
+        rows = [(name, *(f"{cell:,g}" for cell in table)) for name, *table in zip(names, *cells, strict=True)]
+        more = [(f"… {len(rows) - LISTED} more", "", "", "", "")] if len(rows) > LISTED else []
+        return Table((kind, "TP", "FP", "FN", "TN"), (*rows[:LISTED], *more))
+
+
+def _samples(counts: Counts, exclusive: bool) -> float:
+    """How many were counted: of labels, of which some may be ignored, the most that any has."""
+    return float(counts.support.sum() if exclusive else counts.total.max())
+
+
+def _row(name: str, interval: Interval) -> dict[str, Any]:
+    return {
+        "statistic": name,
+        "value": interval.value,
+        "low": interval.low,
+        "high": interval.high,
+        "n": interval.n if interval.known else None,
+    }
+
+
+def _number(value: float) -> str:
+    return "undefined" if value != value else f"{value:.4f}"
+
+
+def _ends(interval: Interval) -> tuple[str, str]:
+    return (f"[{interval.low:.4f}, {interval.high:.4f}]", f"{interval.n:,}") if interval.known else ("", "")

@@ -1,0 +1,89 @@
+"""An evaluation drawn: its confusion matrix and its curves, each on axes that are given or on a figure of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.evaluation import curve_panels
+from lightning_evalkit.evaluation.score_snapshot import score_snapshot
+from lightning_evalkit.inputs.threshold import names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lightning_evalkit.evaluation.score_snapshot import ScoreSnapshot
+    from lightning_evalkit.sinks.panels import Panel
+
+
+def plot_confusion_matrix(evaluation: Any, ax: Any = None) -> Any:
+    """Draw targets in rows and predictions in columns, or a row of counts for each label or threshold.
+
+    ``ax`` are matplotlib's axes to draw on, which are returned; without, a figure of its own is.
+    """
+    from lightning_evalkit.sinks import figures
+
+    matrix, names = evaluation.confusion_matrix.cpu(), matrix_labels(evaluation)
+    if ax is None:
+        return (figures.confusion_matrix if matrix.ndim == 2 else figures.label_counts)(matrix, names)
+    return (figures.matrix_on if matrix.ndim == 2 else figures.label_counts_on)(ax, matrix, names)
+
+
+def plot_roc(evaluation: Any, ax: Any = None) -> Any:
+    """Draw the true-positive over the false-positive rate, with AUROC; needs ``curves=True``."""
+    return _drawn(evaluation, ax, curve_panels.roc)
+
+
+def plot_precision_recall(evaluation: Any, ax: Any = None) -> Any:
+    """Draw precision over recall, with average precision; needs ``curves=True``."""
+    return _drawn(evaluation, ax, curve_panels.precision_recall)
+
+
+def plot_thresholds(evaluation: Any, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
+    """Draw F1, precision and recall over the threshold, with the best and the declared one; needs ``curves=True``.
+
+    With ``costs`` of errors, such as {"fp": 1, "fn": 20}, their mean cost is drawn too, and where it is least.
+    """
+    return _drawn(evaluation, ax, lambda kept: curve_panels.thresholds(kept, costs))
+
+
+def plot_reliability(evaluation: Any, ax: Any = None) -> Any:
+    """Draw what happened over what was predicted, with 95 % intervals; needs ``curves=True``."""
+    return _drawn(evaluation, ax, curve_panels.reliability)
+
+
+def figure_of(evaluation: Any) -> Any:
+    """The confusion matrix, where it is kept, and with ``curves`` everything that is read from scores."""
+    from lightning_evalkit.sinks import figures
+
+    kept = score_snapshot(evaluation)
+    if kept is None:
+        return plot_confusion_matrix(evaluation)
+    shown = curve_panels.panels(kept)
+    try:
+        matrix = evaluation.confusion_matrix.cpu()
+    except DeclarationError:  # it was not kept
+        return figures.panels(shown)
+    return figures.matrix_and_panels(matrix, matrix_labels(evaluation), shown)
+
+
+def matrix_labels(evaluation: Any) -> Sequence[str]:
+    """What the rows of its confusion matrix are called: classes, labels, or thresholds where there are several."""
+    names: Sequence[str] | None = getattr(evaluation, "class_names", getattr(evaluation, "label_names", None))
+    return names or [f"threshold {cut}" for cut in names_of(thresholds_listed(evaluation))] or ("negative", "positive")
+
+
+def thresholds_listed(evaluation: Any) -> Sequence[float]:
+    """Of binary scores, where a list was declared."""
+    cuts = getattr(evaluation, "threshold", 0.5)
+    return () if isinstance(cuts, (int, float)) or hasattr(evaluation, "label_names") else cuts
+
+
+def _drawn(evaluation: Any, ax: Any, panel_of: Callable[[ScoreSnapshot], Panel]) -> Any:
+    from lightning_evalkit.sinks import figures
+
+    evaluation._refuse_without_scores()
+    kept = score_snapshot(evaluation)
+    assert kept is not None  # which was refused
+    panel = panel_of(kept)
+    return figures.panels([panel]) if ax is None else figures.panel_on(ax, panel)

@@ -1,0 +1,11 @@
+"""Evaluations drawn with matplotlib: every function takes an evaluation, and axes to draw on if there are any."""
+
+from lightning_evalkit.evaluation.plots import (
+    plot_confusion_matrix,
+    plot_precision_recall,
+    plot_reliability,
+    plot_roc,
+    plot_thresholds,
+)
+
+__all__ = ["plot_confusion_matrix", "plot_precision_recall", "plot_reliability", "plot_roc", "plot_thresholds"]

@@ -1,0 +1,62 @@
+"""What is drawn, as plain values: lines in panels, and texts short enough for a cell or a legend."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+NAME, TITLE = 24, 60  # characters; what is longer is shortened
+
+
+class Line(NamedTuple):
+    """Points, of several lines if they have columns; ``number`` is a colour, ``sizes`` are shares of the samples."""
+
+    x: ArrayLike
+    y: ArrayLike
+    label: str = ""
+    kind: str = "solid"  # or another of the styles, or "bars"
+    number: int | None = None
+    sizes: ArrayLike | None = None
+    ends: tuple[ArrayLike, ArrayLike] | None = None
+    """The lower and upper ends of error bars."""
+
+
+class Panel(NamedTuple):
+    """Lines in the unit square, unless a scale of x is given; a note says why there are none."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    heading: str = ""
+    note: str = ""
+    scale: str = ""  # or "linear", "log"
+
+
+def shortened(text: str, most: int = NAME) -> str:
+    """In one line, with both ends kept: names often differ only at the end."""
+    text = " ".join(text.split())
+    end = most // 3
+    return text if len(text) <= most else f"{text[: most - end - 1]}…{text[-end:]}"
+
+
+def count_text(number: float) -> str:
+    """Short enough for a cell; weighted counts are not whole."""
+    if not number.is_integer():
+        return f"{number:.4g}"
+    return f"{int(number):,}" if number < 1e7 else f"{number:.2e}"
+
+
+def percent_text(share: float) -> str:
+    """A share, or a dash where there is none."""
+    return "–" if math.isnan(share) else f"{share:.1%}"
+
+
+def cell_text(count: float, share: float) -> str:
+    """A count above its share of the row."""
+    return f"{count_text(count)}\n{percent_text(share)}"
