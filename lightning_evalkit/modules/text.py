@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from lightning_evalkit.evaluation.base import Evaluation
 
 NOT_OF_THE_MODEL = ("labels", "sample_weight")
+OF_OTHER_OUTPUTS = ("id2label", "label2id")
+"""Names that a configuration object has for two labels by default; releases before 5.23 count them instead."""
 
 
 class TextClassifier(Classifier):
@@ -126,7 +128,8 @@ def _network(pretrained: str | None, config: dict[str, Any] | None, vocab_size: 
     if pretrained is not None:
         model = AutoModelForSequenceClassification.from_pretrained(pretrained, num_labels=outputs)
     else:
-        options = {**(config or {}), "num_labels": outputs}
+        options = {name: value for name, value in (config or {}).items() if name not in OF_OTHER_OUTPUTS}
+        options["num_labels"] = outputs
         if "model_type" not in options:
             raise DeclarationError(f"expected a 'model_type' in config, such as 'bert', got {sorted(config or {})}.")
         if vocab_size is not None:

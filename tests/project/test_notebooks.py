@@ -46,7 +46,10 @@ def public_names(module: ModuleType) -> set[str]:
 
 
 def test_all_notebooks_are_here():
-    assert [path.name for path in NOTEBOOKS] == ["01_why_accuracy_equals_f1.ipynb"]
+    assert [path.name for path in NOTEBOOKS] == [
+        "01_why_accuracy_equals_f1.ipynb",
+        "02_what_is_multilabel_accuracy.ipynb",
+    ]
 
 
 @pytest.mark.slow
