@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.callbacks.diagnosing.watch import Watch
 from lightning_evalkit.callbacks.parts.restoring import RestoringCallback
-from lightning_evalkit.diagnosis.report import Diagnosis, judged
+from lightning_evalkit.diagnosis.numbers import seen_counts
+from lightning_evalkit.diagnosis.report import Diagnosis, about_subject, joined, judged, without_known
 from lightning_evalkit.diagnosis.seen import SANITY, Owner
 from lightning_evalkit.reports.loggers import tensorboards
 from lightning_evalkit.reports.soft_failures import SoftFailures
@@ -18,6 +19,8 @@ from lightning_evalkit.trainer import steps_done
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from lightning_evalkit.counts import Counts
+    from lightning_evalkit.diagnosis.seen import SeenRun
     from lightning_evalkit.trainer import LightningModule, Trainer
 
 FAILED = 3
@@ -165,12 +168,23 @@ class Diagnose(RestoringCallback):
         with self._failures.going_on("judge the run"):
             self._watch.reported()
             self._watch.rest()
-            self.diagnosis = judged(self._watch.seen, "run", self.ignore, self.known)
+            self.diagnosis = self._judged(self._watch.seen)
             shown = (*self.diagnosis.issues, *(self.diagnosis.tips if self.hints else ()))
             said = tuple(sorted(finding.fingerprint for finding in shown))
             if trainer.is_global_zero and said != self._said:
                 self._said = said
                 self._show(trainer)
+
+    def _judged(self, seen: SeenRun) -> Diagnosis:
+        """The rules on the run, and those on numbers asked of every table that its metrics hold, once each."""
+        found = [judged(seen, "run", self.ignore, self.known)]
+        tables: list[Counts] = []
+        for metric in seen.metrics.values():
+            if metric.table is not None and metric.table not in tables:
+                tables.append(metric.table)
+                numbers = judged(seen_counts(metric.table), "numbers", self.ignore)
+                found.append(about_subject(numbers, metric.path))
+        return without_known(joined(found), self.known)
 
     def _show(self, trainer: Trainer) -> None:
         text = Diagnosis(self.diagnosis.findings if self.hints else self.diagnosis.issues, self.diagnosis.passed)

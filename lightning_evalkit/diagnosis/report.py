@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.diagnosis.literal import literal, one_line
@@ -12,7 +12,7 @@ from lightning_evalkit.diagnosis.rules import RULES, rules_about
 from lightning_evalkit.intervals import holm
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from lightning_evalkit.diagnosis.finding import Finding
     from lightning_evalkit.diagnosis.rules.table import About
@@ -122,8 +122,39 @@ def judged(seen: Any, about: About, ignore: Collection[str] = (), known: Collect
     found_by = {finding.code for finding in findings}
     silent = [code for code, found in asked.items() if found is None]
     passed = [code for code in asked if code not in found_by and code not in silent]
-    aside = tuple(f for f in findings if f.code in ignore or f.fingerprint in known)
-    return Diagnosis(tuple(f for f in findings if f not in aside), tuple(passed), tuple(silent), aside)
+    aside = tuple(finding for finding in findings if finding.code in ignore)
+    left = tuple(finding for finding in findings if finding not in aside)
+    return without_known(Diagnosis(left, tuple(passed), tuple(silent), aside), known)
+
+
+def without_known(diagnosis: Diagnosis, known: Collection[str]) -> Diagnosis:
+    """The same, with the findings of these fingerprints set aside."""
+    aside = tuple(finding for finding in diagnosis.findings if finding.fingerprint in known)
+    left = tuple(finding for finding in diagnosis.findings if finding not in aside)
+    return replace(diagnosis, findings=left, ignored=(*diagnosis.ignored, *aside))
+
+
+def joined(diagnoses: Sequence[Diagnosis]) -> Diagnosis:
+    """Several diagnoses as one: a rule has passed where it was asked and found nothing anywhere."""
+    findings = tuple(finding for each in diagnoses for finding in each.findings)
+    ignored = tuple(finding for each in diagnoses for finding in each.ignored)
+    found = {finding.code for finding in (*findings, *ignored)}
+    passed = tuple(sorted({code for each in diagnoses for code in each.passed} - found))
+    silent = {code for each in diagnoses for code in each.not_applicable} - found - {*passed}
+    return Diagnosis(findings, passed, tuple(sorted(silent)), ignored)
+
+
+def about_subject(diagnosis: Diagnosis, owner: str) -> Diagnosis:
+    """The same findings, each said of an owner: a metric of a run, an evaluation of a stage."""
+
+    def owned(finding: Finding) -> Finding:
+        return replace(finding, subject=f"{owner}/{finding.subject}", headline=f"{owner}: {finding.headline}")
+
+    return replace(
+        diagnosis,
+        findings=tuple(map(owned, diagnosis.findings)),
+        ignored=tuple(map(owned, diagnosis.ignored)),
+    )
 
 
 def _significant(findings: list[Finding]) -> list[Finding]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from lightning_evalkit.counts import Counts
+
 Source = Literal["object", "value", "plain"]
 """A metric itself, a tensor that a metric returned, or any other number."""
 
@@ -43,6 +45,8 @@ class SeenMetric:
     list_bytes: int = 0
     scores: SeenScores | None = None
     absent: SeenAbsence | None = None
+    table: Counts | None = None
+    """The four counts of the last epoch's own samples, where the state of a binary metric holds them."""
     truth: float | None = None
     """The value of the last epoch's own samples, where something is mixed into it and it can be taken apart."""
 

@@ -15,10 +15,12 @@ from torch.utils.data import DataLoader
 from torchmetrics.functional.classification import binary_f1_score
 
 from lightning_evalkit.callbacks import Diagnose
-from lightning_evalkit.diagnosis.rules import rules_about
+from lightning_evalkit.diagnosis.rules import RULES, rules_about
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lightning_evalkit.diagnosis.finding import Finding
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),  # Lightning's own use of torch
@@ -45,7 +47,12 @@ def run(steps: type, package: str = PACKAGES[0], diagnose: Any = None, **options
 
 
 def codes(diagnose: Diagnose) -> list[str]:
-    return [finding.code for finding in diagnose.diagnosis.findings]
+    """What the rules on the run found; what those on numbers say of these small data has tests of its own."""
+    return [finding.code for finding in about_the_run(diagnose)]
+
+
+def about_the_run(diagnose: Diagnose) -> list[Finding]:
+    return [finding for finding in diagnose.diagnosis.findings if RULES[finding.code].about == "run"]
 
 
 def test_every_rule_on_a_run_is_tried() -> None:
@@ -76,7 +83,7 @@ def test_evaluations_of_this_package_are_watched_too(steps: type, code: str) -> 
 def test_the_true_number_stands_beside_the_reported_one() -> None:
     for steps in (misused.ValueLogged, misused.OneForBoth, misused.NotReset):
         found, trainer, made = run(steps)
-        [finding] = found.diagnosis.findings
+        [finding] = about_the_run(found)
         x, y = loader(seed=1).dataset.tensors
         truth = binary_f1_score(made.network(x).squeeze(-1).sigmoid(), y)
         assert finding.evidence["truth"] == pytest.approx(float(truth))
@@ -87,7 +94,7 @@ def test_the_true_number_stands_beside_the_reported_one() -> None:
 
 def test_the_average_over_the_classes_that_occur() -> None:
     found, trainer, made = run(misused.Absent)
-    [finding] = found.diagnosis.findings
+    [finding] = about_the_run(found)
     assert finding.evidence["classes"] == (2, 3, 4, 5)[len((2, 3, 4, 5)) - len(finding.evidence["classes"]) :]
     assert finding.evidence["reported"] == pytest.approx(float(trainer.callback_metrics["val/recall"]))
     recalls = []
@@ -102,6 +109,22 @@ def _labels(made: Any, part: torch.Tensor) -> torch.Tensor:
     labels = (made.network(part).squeeze(-1) > 0).long()
     labels[:2] = 5
     return labels
+
+
+class OneAnswer(misused.Good):
+    """Calls everything negative."""
+
+    def val_with(self, logits: torch.Tensor, target: torch.Tensor, loader: int) -> None:
+        self.f1.update(torch.zeros_like(logits), target)
+        self.log("val/f1", self.f1)
+
+
+def test_the_numbers_of_stock_metrics_are_looked_at() -> None:
+    found, _, _ = run(OneAnswer)
+    [finding] = [each for each in found.diagnosis.issues if each.code == "EK205"]
+    assert finding.subject == "f1/predictions"
+    assert finding.headline == "f1: all 90 samples were predicted as 'negative'."
+    assert "EK205" not in [each.code for each in run(misused.Good)[0].diagnosis.issues]
 
 
 # ---- monitors, batches, memory

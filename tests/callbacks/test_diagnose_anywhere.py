@@ -119,7 +119,7 @@ def test_healthy_runs_stay_silent(shape: str, kind: type[Collections]) -> None:
     diagnose = Diagnose(hints=True)
     callbacks = [diagnose, *options.pop("callbacks", [])]
     Trainer(max_epochs=2, logger=False, callbacks=callbacks, **QUIET, **options).fit(kind(), datamodule=Data())
-    assert diagnose.diagnosis.findings == ()
+    assert diagnose.diagnosis.issues == ()
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_a_compiled_network_stays_silent(kind: type[misused.Steps]) -> None:
     made.network = torch.compile(made.network, backend="eager")
     diagnose = Diagnose(hints=True)
     Trainer(max_epochs=1, logger=False, callbacks=[diagnose], **QUIET).fit(made, datamodule=Data())
-    assert diagnose.diagnosis.findings == ()
+    assert diagnose.diagnosis.issues == ()
 
 
 # ---- several ranks

@@ -9,6 +9,7 @@ import torch
 from lightning_evalkit.callbacks.diagnosing.epoch_state import EpochState
 from lightning_evalkit.callbacks.diagnosing.given import Facts, Given
 from lightning_evalkit.callbacks.diagnosing.owners import Owners
+from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis.rules.scores import GUESSING
 from lightning_evalkit.diagnosis.seen import SeenAbsence, SeenMetric
 from lightning_evalkit.evaluation.base import Evaluation
@@ -92,6 +93,7 @@ class WatchedMetric:
             if self.seen.together or is_logged_as_value:
                 self.seen.truth = _number(self._epoch.value())
             self._look_for_absent_classes(self._epoch)
+            self.seen.table = _table(self._epoch)
 
     def _look_for_absent_classes(self, epoch: EpochState) -> None:
         present = _present(epoch.states, self.seen.options)
@@ -108,6 +110,19 @@ class WatchedMetric:
 
 def _number(value: torch.Tensor | None) -> float | None:
     return float(value) if value is not None and value.numel() == 1 else None
+
+
+def _table(epoch: EpochState) -> Counts | None:
+    """The counts of a stock metric of one yes-or-no question."""
+    try:
+        states = epoch.states()
+    except ValueError:
+        return None
+    cells = [states.get(name) for name in ("tp", "fp", "fn", "tn")]
+    if not all(isinstance(cell, torch.Tensor) and cell.numel() == 1 for cell in cells):
+        return None
+    table = Counts(*(int(cell) for cell in cells if cell is not None))
+    return table if table.total else None
 
 
 def _present(states_of: Callable[[], dict[str, Any]], options: dict[str, Any]) -> torch.Tensor | None:

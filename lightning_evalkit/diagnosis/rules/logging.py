@@ -7,6 +7,9 @@ import re
 from lightning_evalkit.diagnosis.rules.table import Found, rule
 from lightning_evalkit.diagnosis.seen import STEPS, SeenLoader, SeenLog, SeenMetric, SeenMonitor, SeenRun
 
+SAME = 1e-6
+"""Single precision does not tell smaller differences."""
+
 
 def _logged(log: SeenLog, *, ranks: int = 1, **facts: object) -> SeenRun:
     metric = SeenMetric("f1", "BinaryF1Score")
@@ -35,6 +38,8 @@ def value_logged(run: SeenRun) -> list[Found] | None:
         if log.source == "value" and log.hook in STEPS and log.on_epoch and log.batches > 1:
             metric = run.metrics.get(log.metric)
             numbers, evidence = ("", {}) if metric is None else run.numbers(metric, {log.hook})
+            if evidence and abs(evidence["reported"] - evidence["truth"]) < SAME:
+                continue  # a share of samples, whose mean by batch size is right
             words = f"{log.name} is the mean of {log.batches} batches' values of {log.metric}{numbers}."
             evidence |= {"batches": log.batches}
             found.append((log.name, words, evidence))
