@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
@@ -23,12 +24,13 @@ from lightning_evalkit.evaluation.score_snapshot import score_snapshot
 from lightning_evalkit.inputs.threshold import logit_of, names_of, parsed, plain_of
 from lightning_evalkit.sinks.panels import Line, Panel
 from lightning_evalkit.statistics import SCORE_STATISTICS, find
-from lightning_evalkit.statistics.thresholds import best_threshold
+from lightning_evalkit.statistics.thresholds import best_threshold, mean_cost
 from lightning_evalkit.trainer import callbacks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lightning_evalkit.counts import Counts
     from lightning_evalkit.evaluation.base import Evaluation
     from lightning_evalkit.statistics.thresholds import Choice
     from lightning_evalkit.trainer import LightningModule, Trainer
@@ -145,7 +147,16 @@ class ThresholdTuning(FittedOnValidation):
                 for ending, counts in at.items():
                     value = readout.statistic(counts.real()).value(entry.zero_division)
                     values[f"val/{entry.name}{ending}"] = float(value)
-        return values
+        return {**self._costs("val", at), **values}
+
+    def _costs(self, stage: str, counted: Mapping[str, Counts]) -> dict[str, float]:
+        """The mean cost of a sample at each threshold; of labels, the mean over them."""
+        name = "cost" if isinstance(self.evaluation, BinaryEvaluation) else "cost/macro"
+        return {
+            f"{stage}/{name}{ending}": float(mean_cost(counts, self.costs).nanmean())
+            for ending, counts in counted.items()
+            if self.costs
+        }
 
     def _panel(self, chosen: list[float]) -> Panel:
         """F1 over the threshold, with the chosen one."""
@@ -198,6 +209,8 @@ class ThresholdTuning(FittedOnValidation):
         """Log both."""
         for evaluation in self._counted.values():
             self.report(trainer, pl_module, evaluation.compute())
+        costs = self._costs("test", {ending: each.counts for ending, each in self._counted.items()})
+        self.report(trainer, pl_module, {name: torch.tensor(value) for name, value in costs.items()})
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Put labels beside what the module predicts."""

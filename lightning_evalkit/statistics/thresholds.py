@@ -54,7 +54,7 @@ def best_threshold(
     Without both classes there is none.
     """
     points = reached(scores)
-    values = _values(points.counts, criterion) if costs is None else -_mean_cost(points.counts, costs)
+    values = _values(points.counts, criterion) if costs is None else -mean_cost(points.counts, costs)
     for name, bound in (at_least or {}).items():
         values = torch.where(find(name)(points.counts.real()).value() >= bound, values, -torch.inf)
     values = torch.where(values.isnan() | points.edges.cut.isnan(), -torch.inf, values)
@@ -86,7 +86,8 @@ def _values(counts: Counts, name: str) -> Tensor:
     return -value if statistic.higher_is_better is False else value
 
 
-def _mean_cost(counts: Counts, costs: Mapping[str, float]) -> Tensor:
+def mean_cost(counts: Counts, costs: Mapping[str, float]) -> Tensor:
+    """What a sample costs on average, if each cell of the table has a price."""
     unknown = sorted(set(costs) - {"tp", "fp", "fn", "tn"})
     if unknown or not costs:
         raise InputError(f"expected costs of 'fp', 'fn', 'tp' or 'tn', got {unknown[0] if unknown else 'none'!r}.")
