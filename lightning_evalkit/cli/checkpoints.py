@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
@@ -57,11 +58,29 @@ def kept(trainer: Trainer) -> Iterator[None]:
 
 
 def _unreadable(path: Any, wrong: Exception) -> str:
+    other = _of_another_network(str(wrong))
+    if other:
+        return (
+            f"{path} is a checkpoint of another network: {other}. Leave out options of the network, which the "
+            "checkpoint knows, or give those it was trained with."
+        )
     reason = f"{type(wrong).__name__}: {in_one_line(wrong)}".partition(". ")[0].rstrip(":. ")
     return (
         f"{path} could not be loaded as a checkpoint of this model ({reason}). It may have been cut off or damaged, or "
         "be of something else: take another one."
     )
+
+
+def _of_another_network(text: str) -> str:
+    """The first weight that has another shape, or that only one of the two has."""
+    shape = re.search(r"size mismatch for (\S+): .*?Size\((\[.*?\])\) from checkpoint, .*?Size\((\[.*?\])\)", text)
+    if shape:
+        return f"{shape[1]} has the shape {shape[2]} there, {shape[3]} here"
+    missing = re.search(r'Missing key\(s\) in state_dict: "(.*?)"', text)
+    if missing:
+        return f"it has no {missing[1]}, which this model has"
+    unexpected = re.search(r'Unexpected key\(s\) in state_dict: "(.*?)"', text)
+    return f"it has {unexpected[1]}, which this model has not" if unexpected else ""
 
 
 def _while_loading(wrong: Exception) -> bool:

@@ -79,8 +79,11 @@ def _unset(text: str) -> str:
     owner = _found(given[1])
     parameters = inspect.signature(owner).parameters.values()
     unset = [each.name for each in parameters if each.default is each.empty and f"{each.name}=None" in given[2]]
-    words = f"{owner.__name__} asks for {{0}}, which the data do not tell: --model.{{0}} VALUE."
-    return words.format(unset[0]) if unset else ""
+    if not unset:
+        return ""
+    key = ".".join(re.findall(r'Parser key "([^"]+)"', text)) or "model"
+    why = ", which the data do not tell" if key == "model" else ""
+    return f"{owner.__name__} asks for {unset[0]}{why}: --{key}.{unset[0]} VALUE."
 
 
 def _about_option(path: str, option: str, text: str) -> str:

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.utilities.model_helpers import is_overridden
 
-from lightning_evalkit.cli.training import EvalkitCLI, end_if_asked, interruptible, launched
+from lightning_evalkit.cli.training import EvalkitCLI, launched, measured_by
 from lightning_evalkit.errors import UndefinedWarning
 
 if TYPE_CHECKING:
@@ -40,12 +39,8 @@ def fitted(arguments: Sequence[str], tell: Callable[[float], None]) -> tuple[Eva
     """Train, then test if there is something to test on; the run, and every number it logged last."""
     with _quiet():
         done = launched(["fit", *arguments, *QUIET], extra=[Ticking(tell)])
-        measured = _numbers(done.trainer)
-        if is_overridden("test_step", done.model) and is_overridden("test_dataloader", done.datamodule):
-            with interruptible():
-                done.trainer.test(done.model, datamodule=done.datamodule, verbose=False)
-                end_if_asked(done.trainer)
-            measured |= _numbers(done.trainer)
+        measured = measured_by(done.trainer)
+        measured |= done.test_too()
     return done, measured
 
 
@@ -53,11 +48,7 @@ def tested(arguments: Sequence[str]) -> tuple[EvalkitCLI, dict[str, float]]:
     """Test a checkpoint."""
     with _quiet():
         done = launched(["test", *arguments, *QUIET, "--verbose=false"])
-    return done, _numbers(done.trainer)
-
-
-def _numbers(trainer: Trainer) -> dict[str, float]:
-    return {name: float(value) for name, value in trainer.callback_metrics.items()}
+    return done, measured_by(done.trainer)
 
 
 @contextmanager

@@ -7,26 +7,33 @@ import sys
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import torch
 from jsonargparse import ArgumentError
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import SIGTERMException
+from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from lightning_evalkit import __version__, callbacks, data, modules  # noqa: F401  (to be named by their short names)
 from lightning_evalkit.callbacks.exact_resume import ExactResume
-from lightning_evalkit.cli import checkpoints
+from lightning_evalkit.cli import checkpoints, run_folders, summary
 from lightning_evalkit.cli.configurations import BASE, HEADER, of_another_version, with_located
+from lightning_evalkit.cli.heads import head_among
 from lightning_evalkit.cli.help import Lines, arrange, example
 from lightning_evalkit.cli.messages import WrongError, in_one_line
+from lightning_evalkit.cli.own_options import OwnOptions, taken
+from lightning_evalkit.cli.predictions import Predictions, check_output
+from lightning_evalkit.cli.progress_bar import progress_bars
+from lightning_evalkit.cli.run_folders import configuration_of, removed_after_failure
 from lightning_evalkit.cli.signals import ended_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from lightning_evalkit.cli.heads import Head
 
 LINKED = ("num_features", "num_classes", "class_names", "num_labels", "label_names", "vocab_size")
 """What a data module knows and a model asks for."""
@@ -35,14 +42,21 @@ LINKED = ("num_features", "num_classes", "class_names", "num_labels", "label_nam
 class EvalkitCLI(LightningCLI):
     """Short class names, and a model built for the data it is given."""
 
+    own = OwnOptions()
+    head: Head | None = None
+    was_tested = False
+
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
         """Have a run write which version its configuration is of."""
         parser = super().init_parser(**kwargs)
-        parser.dump_header = [*(parser.dump_header or ()), f"{HEADER}=={__version__}"]
+        about = self.head.lines() if self.head else ()
+        parser.dump_header = [*(parser.dump_header or ()), f"{HEADER}=={__version__}", *about]
         return parser
 
     def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> LightningArgumentParser:
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
+        if subcommand in ("validate", "test"):
+            parser.set_defaults(verbose=False)  # the summary has the numbers
         arrange(parser, subcommand)
         return parser
 
@@ -62,7 +76,22 @@ class EvalkitCLI(LightningCLI):
         trainer = self.config[self.config.subcommand].trainer
         if not hasattr(trainer, "max_epochs"):
             raise WrongError(f"trainer: expected options of the trainer, got {trainer!r}.")
+        self._check_checkpoint(self.config.subcommand)
         self._take_hyperparameters()
+
+    def _check_checkpoint(self, command: str) -> None:
+        """Numbers of a model that has learnt nothing are no result, unless somebody asks for them."""
+        path = self.config[command].ckpt_path
+        if path == "best":
+            raise WrongError(
+                "--ckpt_path best: only the process that trained knows which was best: name the file, or, to validate, "
+                "test or predict, the run: --run FOLDER."
+            )
+        if command != "fit" and not path and not self.own.untrained:
+            raise WrongError(
+                "expected a trained model: --run FOLDER takes configuration and checkpoint of a run, --ckpt_path FILE "
+                "a checkpoint; --untrained goes on without one."
+            )
 
     def _parse_ckpt_path(self) -> None:
         """Nothing: Lightning reads a checkpoint here from 2.5.5 on, and lets it win over what was asked for."""
@@ -99,44 +128,68 @@ class EvalkitCLI(LightningCLI):
             kwargs["callbacks"] = [each for each in given if each and not isinstance(each, Checkpoint)]
         return super().instantiate_trainer(**kwargs)
 
+    def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:  # noqa: F811
+        return super()._instantiate_trainer(config, [*callbacks, *progress_bars(config)])
+
     def _run_subcommand(self, subcommand: str) -> None:
-        with checkpoints.kept(self.trainer):
+        with removed_after_failure(self.trainer), checkpoints.kept(self.trainer):
             super()._run_subcommand(subcommand)
         end_if_asked(self.trainer)
 
+    def test_too(self) -> dict[str, float]:
+        """Test what was trained, with the best checkpoint if there is one; nothing where nothing can be tested."""
+        if not (is_overridden("test_step", self.model) and is_overridden("test_dataloader", self.datamodule)):
+            return {}
+        best = getattr(self.trainer.checkpoint_callback, "best_model_path", "")
+        with interruptible(), _without_known_warnings():
+            self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=best or None, verbose=False)
+            end_if_asked(self.trainer)
+        self.was_tested = True
+        return measured_by(self.trainer)
+
     def predict(self, **kwargs: Any) -> None:
-        """Predict, and keep what was predicted: one file per rank."""
-        predicted = self.trainer.predict(**kwargs)
-        folder = Path(self.trainer.log_dir or self.trainer.default_root_dir)
-        path = folder / f"predictions_{self.trainer.global_rank}.pt"
-        folder.mkdir(parents=True, exist_ok=True)
-        torch.save(predicted, path)
+        """Predict, and write what was predicted: one file per rank."""
+        predictions, trainer = Predictions(), self.trainer
+        cast("list[Callback]", trainer.callbacks).append(predictions)  # type: ignore[attr-defined]
+        trainer.predict(**kwargs | {"return_predictions": False})
+        folder = Path(trainer.log_dir or trainer.default_root_dir)
+        path = predictions.write(self.own.output, folder, trainer.global_rank, trainer.world_size)
         print(f"Predictions: {path}")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command of the Lightning CLI; after training, say where to look."""
+    """Run a command of the Lightning CLI, then say what came of it; an experiment ends with its test."""
     if len(arguments) == 1:
         print(example(arguments[0]), file=sys.stderr)
         return 2
     ended = launched(arguments)
-    if arguments[0] == "fit" and ended.trainer.is_global_zero and ended.trainer.loggers:
-        print(f"Curves: tensorboard --logdir {ended.trainer.default_root_dir}")
+    command, measured = arguments[0], measured_by(ended.trainer)
+    if command == "fit" and ended.head is not None:
+        measured |= ended.test_too()
+    if command != "predict":
+        summary.show(ended, command, measured)
     return 0
+
+
+def measured_by(trainer: Trainer) -> dict[str, float]:
+    """Every number that was logged last."""
+    return {name: float(value) for name, value in trainer.callback_metrics.items()}
 
 
 def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> EvalkitCLI:
     """Run a command of the Lightning CLI with callbacks beyond the configured ones; gives trainer, model and data."""
-    words = with_located(list(arguments))
-    with _readable(), interruptible(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own use of torch
-        warnings.filterwarnings("ignore", message=".*configure_optimizers` will be overridden.*")  # as was asked for
-        return _only(words[0])(
+    own, words = taken(arguments)
+    check_output(own.output)
+    if own.run is not None:
+        words[1:1] = run_folders.found(own.run).arguments()
+    words = with_located(words)
+    with _readable(), interruptible(), _without_known_warnings():
+        return _only(words[0], own, head_among(words))(
             LightningModule,
             LightningDataModule,
             subclass_mode_model=True,
             subclass_mode_data=True,
-            save_config_kwargs={"overwrite": True},
+            save_config_kwargs={"overwrite": True, "config_filename": configuration_of(words[0])},
             trainer_defaults={"callbacks": [ExactResume(), EndingPrediction(), *extra]},
             parser_kwargs={
                 "prog": "evalkit",
@@ -162,15 +215,33 @@ def end_if_asked(trainer: Trainer) -> None:
         raise SIGTERMException
 
 
-def _only(command: str) -> type[EvalkitCLI]:
+def _only(command: str, options: OwnOptions, about: Head | None) -> type[EvalkitCLI]:
     """Without the parsers of the other commands, which take longer to build than a short training."""
 
     class OneCommand(EvalkitCLI):
+        own, head = options, about
+
         @staticmethod
         def subcommands() -> dict[str, set[str]]:
             return {command: LightningCLI.subcommands()[command]}
 
     return OneCommand
+
+
+KNOWN = (
+    ".*LeafSpec.*",  # Lightning's own use of torch
+    "The dirpath has changed",  # as of every run
+    ".*configure_optimizers` will be overridden.*",  # as was asked for
+    "Couldn't infer the batch indices",  # of a TensorLoader, which tells them
+)
+
+
+@contextmanager
+def _without_known_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        for message in KNOWN:
+            warnings.filterwarnings("ignore", message=message)
+        yield
 
 
 @contextmanager

@@ -45,6 +45,7 @@ class TensorDataModule(LightningDataModule):
     num_features: int
     loader: ClassVar[type[TensorLoader]] = TensorLoader
     """What gives the rows of a split."""
+    predicted_rows: Tensor | None = None  # where the rows of ``predict_dataloader`` stand in the source, if it has rows
 
     def __init__(self, batch_size: int, seed: int, on_device: bool) -> None:
         super().__init__()

@@ -43,6 +43,7 @@ class PackagedDataModule(TensorDataModule):
         classes = torch.tensor(bunch.target, dtype=torch.int64)
         names = list(map(str, bunch.target_names))
         rows = stratified(classes, self.shares, self.seed, names, type(self).__name__)
+        self.predicted_rows = rows.test
         features, target = standardised(torch.tensor(bunch.data), rows.train), self.target(classes)
         return Splits(*((features[split], target[split]) for split in rows))
 

@@ -96,6 +96,7 @@ class TokenDataModule(TensorDataModule):
         """Tokens, mask and target of each split."""
         texts, target, rows, _ = self.labelled_texts
         ids, mask = tokens.encoded(self.tokenizer, texts, self.max_length, type(self).__name__)
+        self.predicted_rows = rows.test
         return Splits(*((ids[split], mask[split], target.values[split]) for split in rows))
 
 

@@ -446,18 +446,6 @@ def test_test_gives_the_numbers_of_scikit_learn(run: Run):
     assert measured["test/recall"] == pytest.approx(sklearn.recall_score(target, called_positive), abs=1e-6)
 
 
-def test_predict_writes_what_the_model_gives(run: Run, capsys: Capture, tmp_path: Path):
-    run.replace("predict", f"--trainer.default_root_dir={tmp_path}")
-    [path] = tmp_path.rglob("predictions_0.pt")
-    assert f"Predictions: {path}" in capsys.readouterr().out
-    model = BinaryClassifier.load_from_checkpoint(run.checkpoint).eval()
-    with torch.no_grad():
-        expected = model(run.ended.datamodule.ready.test[0]).sigmoid()
-    batches = torch.load(path, weights_only=True)
-    assert [len(batch) for batch in batches] == [50, 50]
-    torch.testing.assert_close(torch.cat(batches), expected, rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("command", ["validate", "test", "predict"])
 def test_other_commands_read_the_saved_configuration(run: Run, command: str, tmp_path: Path):
     place = f"--trainer.default_root_dir={tmp_path}"
@@ -551,7 +539,7 @@ def test_two_processes_count_as_one_does(run: Run, tmp_path: Path):
     """101 validation rows cannot be shared out evenly: counting one twice would change every number."""
     two = ("--trainer.devices=2", "--trainer.strategy=ddp", f"--trainer.default_root_dir={tmp_path}")
     words = [*LEARNING, f"--ckpt_path={run.checkpoint}", *SMALL, *SILENT, *two]
-    code, out, err = ended_with(started("validate", *words, folder=tmp_path))
+    code, out, err = ended_with(started("validate", *words, "--verbose=true", folder=tmp_path))
     assert code == 0, err
     assert "GLOBAL_RANK: 1, MEMBER: 2/2" in err
     table = {name: float(value) for name, value in re.findall(r"(val/\w+)\s*│\s*([-\d.e]+)", out)}
@@ -602,6 +590,7 @@ def test_control_c_is_code_130_and_one_line(
     callback = f"{{class_path: {OWN}.Interrupting, init_args: {{hook: {hook}, after: {after}}}}}"
     saving = "{class_path: ModelCheckpoint, init_args: {save_on_exception: true}}"
     words = [*BALANCED, *TINY, "--data.batch_size=50", *SILENT[:-1], f"--trainer.default_root_dir={tmp_path}"]
+    words += [] if command == "fit" else ["--untrained"]
     code, _, err = called(capsys, command, *words, f"--trainer.callbacks=[{callback}, {saving}]")
     assert code == 130
     assert err == f"evalkit {command}: interrupted; what was done so far is kept.\n"

@@ -271,7 +271,6 @@ def test_a_damaged_checkpoint_is_one_readable_line(tmp_path: Path, capsys: Captu
         "list": [1],
         "other": {"a": 1},
         "no_weights": {name: part for name, part in saved.items() if name != "state_dict"},
-        "wide": {**saved, "state_dict": {name: part.repeat(2, 2) for name, part in [*saved["state_dict"].items()][:1]}},
     }
     for (name, part), command in zip(files.items(), cycle(("fit", "test", "validate"))):
         path = Path(f"{name}.ckpt")
@@ -279,10 +278,26 @@ def test_a_damaged_checkpoint_is_one_readable_line(tmp_path: Path, capsys: Captu
         line = told(capsys, command, *place, f"--ckpt_path={path}")
         assert line.startswith(f"evalkit {command}: {path} could not be loaded as a checkpoint of this model (")
         assert line.endswith("). It may have been cut off or damaged, or be of something else: take another one.")
+    check_other_networks(capsys, saved, *place)
     (tmp_path / "kept" / "last.ckpt").write_bytes(content[: len(content) // 2])
     found = f"evalkit fit: {tmp_path / 'kept' / 'last.ckpt'} could not be loaded"
     assert told(capsys, "fit", *place, "--ckpt_path=last").startswith(found)
     assert good.read_bytes() == content, "what is good stays"
+
+
+def check_other_networks(capsys: Capture, saved: dict[str, Any], *place: str) -> None:
+    """A file that is whole, but of a network of another size, is not called damaged."""
+    (name, weights), *rest = saved["state_dict"].items()
+    others = {
+        "has the shape [2, 32] there, [1, 16] here": {name: weights.repeat(2, 2)},
+        f"it has no {name}, which this model has": dict(rest),
+        "it has network.7.weight, which this model has not": {**saved["state_dict"], "network.7.weight": weights},
+    }
+    for words, state in others.items():
+        torch.save({**saved, "state_dict": state}, "other_network.ckpt")
+        line = told(capsys, "test", *place, "--ckpt_path=other_network.ckpt")
+        assert line.startswith("evalkit test: other_network.ckpt is a checkpoint of another network: ")
+        assert words in line
 
 
 @pytest.mark.usefixtures("_elsewhere")

@@ -115,7 +115,13 @@ def test_a_folder_that_can_only_be_read(locked: Path) -> None:
     commands = [
         ["fit", *SMALL, f"--trainer.default_root_dir={locked}/runs"],
         ["fit", *SMALL, "--trainer.logger=TensorBoardLogger", f"--trainer.logger.save_dir={locked}/curves"],
-        ["predict", *SMALL[:-3], "--trainer.logger=false", f"--trainer.default_root_dir={locked}/predicted"],
+        [
+            "predict",
+            *SMALL[:-3],
+            "--untrained",
+            "--trainer.logger=false",
+            f"--trainer.default_root_dir={locked}/predicted",
+        ],
         ["sweep", *SMALL, *GRID, "--out", f"{locked}/swept"],
         ["reproduce", "--quick", "--epochs=1", "--out", f"{locked}/reproduced"],
     ]

@@ -95,9 +95,10 @@ def test_first_lines_are_question_command_and_expectation(overlay: Path):
     lines = (FOLDER / overlay).read_text(encoding="utf-8").splitlines()
     assert [re.match(r"# (\w+): ", line)[1] for line in lines[:3]] == ["Question", "Command", "Expected"]  # type: ignore[index]
     said = head(overlay)
-    assert list(said) == ["Question", "Command", "Expected"]
+    assert list(said) == ["Question", "Command", "Expected", "Found"]
     assert said["Question"].endswith("?")
     assert said["Expected"].endswith(".")
+    assert said["Found"].endswith(".")
 
 
 @each_overlay
@@ -117,8 +118,10 @@ def test_questions_are_asked_once():
 
 
 @each_overlay
-def test_the_command_runs_for_one_batch(overlay: Path, monkeypatch: pytest.MonkeyPatch):
-    """As it is written, with one batch of each stage; a sweep in each of its cells."""
+def test_the_command_runs_for_one_batch(
+    overlay: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """As it is written, with one batch of each stage; a sweep in each of its cells. Then it says what was found."""
     if overlay.stem == "bert":
         pytest.importorskip("transformers")
     one = ["--trainer.fast_dev_run=1", "--trainer.accelerator=cpu", "--trainer.enable_model_summary=false"]
@@ -132,6 +135,15 @@ def test_the_command_runs_for_one_batch(overlay: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(nested_runs, "fitted", counted)
     assert main([*command(overlay)[1:], *one]) == 0
     assert len(ran) == (5 if command(overlay)[1] == "sweep" else 0)
+    if command(overlay)[1] == "fit":
+        check_summary(head(overlay), " ".join(capsys.readouterr().out.split()))
+
+
+def check_summary(said: dict[str, str], out: str) -> None:
+    """Question and expectation as they are written, the finding with numbers in place of their names."""
+    assert f"Question: {said['Question']} Expected: {said['Expected']} Found: " in out
+    around = [re.escape(text) for text in re.split(r"\{[^}]+\}", said["Found"])]
+    assert re.search(r"(-?[\d.]+(e-\d+)?|0/0|-?inf)".join(around), out), said["Found"]
 
 
 # ---- what they find
@@ -268,9 +280,28 @@ def decided(experiment: str, *options: str) -> dict[str, float]:
     return {name: float(value) for name, value in {**found, **done.trainer.callback_metrics}.items()}
 
 
+def cost_of(found: dict[str, float], ending: str) -> float:
+    """By definition: 20 for each missed positive, 1 for each false alarm, of 10 % positives."""
+    return 20 * 0.1 * (1 - found[f"test/recall@{ending}"]) + 0.9 * (1 - found[f"test/specificity@{ending}"])
+
+
+def best_cost(threshold: float) -> float:
+    """The same of the best possible classifier, which is cut at this probability."""
+    apart = 2 * NormalDist().inv_cdf(0.9)
+    cut = log(threshold / (1 - threshold) * 9) / apart
+    missed, alarms = NormalDist().cdf(cut - apart / 2), NormalDist().cdf(-cut - apart / 2)
+    return 20 * 0.1 * missed + 0.9 * alarms
+
+
 def test_threshold():
     found = decided("imbalance_and_loss/threshold")
-    assert 0.02 < found["val/threshold"] < 0.1, "1 / (1 + 20), as far as 2,000 rows tell"
+    assert round(found["val/threshold"], 3) == 0.081
+    assert 0.03 < found["val/threshold"] < 0.1, "1 / (1 + 20), as far as 2,000 rows tell"
+    for ending in ("0.5", "tuned"):
+        assert found[f"test/cost@{ending}"] == pytest.approx(cost_of(found, ending), abs=1e-6)
+    assert found["test/cost@tuned"] < 0.5 * found["test/cost@0.5"]
+    for cut, least, most in ((0.03, 0.26, 0.28), (1 / 21, 0.26, 0.28), (0.08, 0.26, 0.28)):
+        assert least < best_cost(cut) < most, "what the head says about the cost around the best cut"
     assert found["test/recall@tuned"] > found["test/recall@0.5"] + 0.15
     assert found["test/precision@tuned"] < found["test/precision@0.5"]
     assert found["test/accuracy@tuned"] < found["test/accuracy@0.5"] == found["test/accuracy"]

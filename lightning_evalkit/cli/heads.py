@@ -1,0 +1,63 @@
+"""The first lines of an experiment: its question, what to expect, and how to say what was found."""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_PART = re.compile(r"^# (\w+): +(.*(?:\n# {3,}.*)*)", re.MULTILINE)
+_NUMBER = re.compile(r"\{([^{}]+)\}")
+
+
+class Head(NamedTuple):
+    """What a configuration says about itself."""
+
+    question: str
+    expected: str
+    found: str
+    """A sentence with the names of logged numbers in braces."""
+
+    def lines(self) -> list[str]:
+        """As they stand in a file, for the configuration that a run saves."""
+        found = [f"Found: {self.found}"] if self.found else []
+        return [f"Question: {self.question}", f"Expected: {self.expected}", *found]
+
+    def finding(self, measured: Mapping[str, float]) -> str:
+        """The sentence with the numbers of a run; nothing if the run has not measured all of them.
+
+        >>> Head("Is it good?", "yes.", "accuracy {test/accuracy}.").finding({"test/accuracy": 0.91234})
+        'accuracy 0.9123.'
+        """
+        if any(name not in measured for name in _NUMBER.findall(self.found)):
+            return ""
+        return _NUMBER.sub(lambda name: as_number(measured[name[1]], ".4g"), self.found)
+
+
+def as_number(value: float, form: str) -> str:
+    """A number for people, who may not know what NaN stands for."""
+    return "0/0" if value != value else format(value, form)
+
+
+def head_of(path: Path) -> Head | None:
+    """The head of a configuration, if it has one."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    comment = "\n".join(takewhile(lambda line: line.startswith("#"), lines))
+    parts = {name: re.sub(r"\n# +", " ", text) for name, text in _PART.findall(comment)}
+    if not {"Question", "Expected"} <= parts.keys():
+        return None
+    return Head(parts["Question"], parts["Expected"], parts.get("Found", ""))
+
+
+def head_among(words: Sequence[str]) -> Head | None:
+    """The head of the last configuration on a command line that has one."""
+    pairs = zip(words, [*words[1:], ""], strict=True)
+    named = [
+        word.partition("=")[2] or following for word, following in pairs if word.partition("=")[0] in ("-c", "--config")
+    ]
+    heads = [head for name in named if Path(name).is_file() and (head := head_of(Path(name))) is not None]
+    return heads[-1] if heads else None

@@ -1,0 +1,49 @@
+"""Options of ``evalkit`` that Lightning's parser does not know: they are taken out of the command line before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lightning_evalkit.cli.messages import WrongError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WITH_VALUE = ("--run", "--output")
+
+
+class OwnOptions(NamedTuple):
+    """Whose configuration and checkpoint are taken, whether there may be none, and where predictions go."""
+
+    run: str | None = None
+    untrained: bool = False
+    output: str | None = None
+
+
+def taken(arguments: Sequence[str]) -> tuple[OwnOptions, list[str]]:
+    """The own options, and the words that are left."""
+    found: dict[str, str] = {}
+    left: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option in WITH_VALUE:
+            found[option] = value if equals else next(words, "")
+            if not found[option]:
+                raise WrongError(f"{option}: expected one argument.")
+        elif word == "--untrained":
+            found[word] = word
+        else:
+            left.append(word)
+    _check(left[0], found)
+    return OwnOptions(found.get("--run"), "--untrained" in found, found.get("--output")), left
+
+
+def _check(command: str, found: dict[str, str]) -> None:
+    if command == "fit" and found:
+        raise WrongError(
+            f"there is no option {next(iter(found))} of fit: to resume a run, give its configuration and checkpoint, "
+            "--config FOLDER/config.yaml --ckpt_path FILE."
+        )
+    if command != "predict" and "--output" in found:
+        raise WrongError(f"there is no option --output of {command}: it is where predictions are written.")
