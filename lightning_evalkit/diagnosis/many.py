@@ -69,7 +69,17 @@ def _micro(counts: Counts, values: Mapping[str, float]) -> Identity | None:
             "errors is a false positive (of the predicted class) and a false negative (of the true one): ΣFP = ΣFN.",
             f"Micro-averaged precision, recall and F1 are therefore all ΣTP / N = {right:,g} / {total:,g}, which is "
             "the accuracy. Reporting several of them says nothing new; f1/macro and balanced_accuracy do.",
+            *(_of_two_classes(counts) if counts.tp.numel() == 2 else ()),
         ),
+    )
+
+
+def _of_two_classes(counts: Counts) -> tuple[str, ...]:
+    """Say what the F1 of a yes-or-no problem is, which micro averages of its two classes are not."""
+    first, second = find("f1")(counts).value().tolist()
+    return (
+        f"With two classes the F1 that is usually meant is that of the positive class alone, here {second:.6g} of the "
+        f"second class ({first:.6g} of the first): BinaryEvaluation reports it as f1.",
     )
 
 

@@ -17,13 +17,14 @@ from lightning_evalkit.functional.scores import (
 from lightning_evalkit.statistics.curve_families import (
     AUROC,
     AVERAGE_PRECISION,
+    CLASS_AVERAGE_PRECISION,
+    CLASS_PRECISION_RECALL,
     EER,
     LOG_AUC,
-    LOG_AVERAGES,
     PRECISION_RECALL,
     ROC,
-    checked_curve_average,
 )
+from lightning_evalkit.statistics.curve_options import LOG_AVERAGES, checked_curve_average
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,7 +73,7 @@ def binary_precision_recall_curve(scores: Tables) -> OneCurve:
 @arguments_of(multiclass_curves)
 def multiclass_precision_recall_curve(scores: Averaged) -> Curves:
     """Compute the precision-recall curves of each class against the rest."""
-    return PRECISION_RECALL.of_all(scores.tables, scores.average)
+    return CLASS_PRECISION_RECALL.of_all(scores.tables, scores.average)
 
 
 @arguments_of(multilabel_scores)
@@ -182,7 +183,7 @@ def binary_average_precision(scores: Tables) -> Tensor:
 @arguments_of(multiclass_areas)
 def multiclass_average_precision(scores: Averaged) -> Tensor:
     """Compute the average precisions of each class against the rest, or their average."""
-    return AVERAGE_PRECISION.of_all(scores.tables, scores.average)
+    return CLASS_AVERAGE_PRECISION.of_all(scores.tables, scores.average)
 
 
 @arguments_of(multilabel_areas)

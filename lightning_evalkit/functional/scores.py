@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lightning_evalkit.counts import ScoreCounter, StoredScores
 from lightning_evalkit.functional.counting import Ignored, counted
 from lightning_evalkit.inputs import Binary, Inputs, Multiclass, Multilabel, binning_of
-from lightning_evalkit.statistics.curve_families import (
+from lightning_evalkit.statistics.curve_options import (
     CLASS_AVERAGES,
     CURVE_AVERAGES,
     LABEL_AVERAGES,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.inputs import Binary, Inputs, Multiclass, binning_of
 from lightning_evalkit.metrics.scores import ScoreMetric
-from lightning_evalkit.statistics.curve_families import Norm, checked_bins, checked_norm
+from lightning_evalkit.statistics.curve_options import Norm, checked_bins, checked_norm
 from lightning_evalkit.statistics.curve_results import calibration_error
 
 if TYPE_CHECKING:

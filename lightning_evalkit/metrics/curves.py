@@ -12,14 +12,18 @@ from lightning_evalkit.metrics.scores import BinaryScores, MulticlassScores, Mul
 from lightning_evalkit.statistics.curve_families import (
     AUROC,
     AVERAGE_PRECISION,
-    CLASS_AVERAGES,
-    CURVE_AVERAGES,
+    CLASS_AVERAGE_PRECISION,
+    CLASS_PRECISION_RECALL,
     EER,
-    LABEL_AVERAGES,
     LOG_AUC,
-    LOG_AVERAGES,
     PRECISION_RECALL,
     ROC,
+)
+from lightning_evalkit.statistics.curve_options import (
+    CLASS_AVERAGES,
+    CURVE_AVERAGES,
+    LABEL_AVERAGES,
+    LOG_AVERAGES,
     checked_curve_average,
 )
 
@@ -59,7 +63,7 @@ class MulticlassROC(CurveMetric, MulticlassCurve, family=ROC):
     """The ROC curves of each class against the rest."""
 
 
-class MulticlassPrecisionRecallCurve(CurveMetric, MulticlassCurve, family=PRECISION_RECALL):
+class MulticlassPrecisionRecallCurve(CurveMetric, MulticlassCurve, family=CLASS_PRECISION_RECALL):
     """The precision-recall curves of each class against the rest."""
 
 
@@ -150,7 +154,7 @@ class MulticlassAUROC(AreaMetric, MulticlassNumber, family=AUROC):
     """The areas under the ROC curves of each class against the rest."""
 
 
-class MulticlassAveragePrecision(AreaMetric, MulticlassNumber, family=AVERAGE_PRECISION):
+class MulticlassAveragePrecision(AreaMetric, MulticlassNumber, family=CLASS_AVERAGE_PRECISION):
     """The average precisions of each class against the rest."""
 
 

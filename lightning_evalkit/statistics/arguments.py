@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.inputs import Inputs, MultidimAverage
     from lightning_evalkit.inputs.binning import Thresholds
-    from lightning_evalkit.statistics.curve_families import Norm
+    from lightning_evalkit.statistics.curve_options import Norm
     from lightning_evalkit.statistics.results import KappaWeights, Normalize
 
 Task = Literal["binary", "multiclass", "multilabel"]

@@ -1,14 +1,15 @@
 """The one table of what is computed from scores: curves, areas and best points, for metrics and functions alike.
 
 A family gives the result of a binary problem (``of_one``) and of several classes or labels (``of_all``), in the form
-of torchmetrics. The checks of their options are here too, so that a metric and its function refuse the same.
+of torchmetrics.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import nan
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from math import isnan, nan
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,6 +17,14 @@ from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.inputs.numbers import as_number, checked_share, listed
 from lightning_evalkit.statistics import curve_results as results
 from lightning_evalkit.statistics import curves
+from lightning_evalkit.statistics.missing import (
+    BOTH,
+    POSITIVES,
+    has_value,
+    value_of_missing,
+    warn_if_left_out,
+    warn_if_missing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,12 +34,6 @@ if TYPE_CHECKING:
     from lightning_evalkit.counts import ScoreCounts
     from lightning_evalkit.statistics.curve_results import Tables, Three
     from lightning_evalkit.statistics.curves import Bounded
-
-Norm = Literal["l1", "l2", "max"]
-CURVE_AVERAGES = ("micro", "macro")
-LOG_AVERAGES = ("macro", "none")
-CLASS_AVERAGES = ("macro", "weighted", "none")
-LABEL_AVERAGES = ("micro", *CLASS_AVERAGES)
 
 
 class Family:
@@ -54,22 +57,34 @@ class Family:
 class CurveFamily(Family):
     """Two coordinates and their thresholds; ``axes`` names the horizontal and the vertical one."""
 
-    points: Callable[[ScoreCounts], Three]
+    points: Callable[..., Three]
     axes: tuple[str, str]
+    needs: tuple[str, ...]
+    missing: float
+    """The rate of samples that are missing in torchmetrics, which warns unless it is NaN."""
     second_is_horizontal: bool = False
 
     def of_one(self, tables: Tables) -> Three:
         """Compute one curve."""
-        first, second, thresholds = self.points(tables[0])
+        first, second, thresholds = self._curve(tables)(tables[0])
         return first[0], second[0], thresholds
 
     def of_all(self, tables: Tables, average: str | None = None) -> Three:
         """Compute a curve for every class or label, or their average."""
-        return results.all_curves(tables, self.points, average)
+        return results.all_curves(tables, self._curve(tables, average), average, self.needs)
+
+    def _curve(self, tables: Tables, average: str | None = None) -> Callable[[ScoreCounts], Three]:
+        missing = value_of_missing(tables, self.missing)
+        if average == "macro":
+            warn_if_left_out(tables, self.needs, average)
+        elif average is None and not isnan(missing):
+            warn_if_missing(tables, self.needs)
+        return partial(self.points, missing=missing)
 
 
-ROC = CurveFamily(results.roc, ("False positive rate", "True positive rate"))
-PRECISION_RECALL = CurveFamily(results.precision_recall, ("Recall", "Precision"), second_is_horizontal=True)
+ROC = CurveFamily(results.roc, ("False positive rate", "True positive rate"), BOTH, 0.0)
+PRECISION_RECALL = CurveFamily(results.precision_recall, ("Recall", "Precision"), POSITIVES, 1.0, True)
+CLASS_PRECISION_RECALL = replace(PRECISION_RECALL, missing=nan)
 
 
 # ---- numbers
@@ -78,19 +93,38 @@ PRECISION_RECALL = CurveFamily(results.precision_recall, ("Recall", "Precision")
 class NumberFamily(Family):
     """One number of a curve, averaged over the classes or labels for which it is defined."""
 
+    needs: tuple[str, ...] = BOTH
+    undefined: float = 0.0
+    """The value in torchmetrics where samples are missing; of given thresholds always 0."""
+
     def values(self, tables: Tables) -> Tensor:
         """Compute the number of every class or label."""
         raise NotImplementedError
 
     def of_one(self, tables: Tables) -> Tensor:
         """Compute one number."""
-        return self.values(tables)[0].float()
+        return self.of_each(tables)[0]
+
+    def of_each(self, tables: Tables) -> Tensor:
+        """Compute the number of every class or label; where samples are missing, torchmetrics' value."""
+        if not isnan(value_of_missing(tables, self.undefined)):
+            warn_if_missing(tables, self.needs)
+        return self._filled(self.values(tables), tables).float()
 
     def of_all(self, tables: Tables, average: str | None = None) -> Tensor:
         """Compute a number for every class or label, or their average."""
         if average == "micro":
             return self.of_one(results.micro(tables))
-        return results.averaged_over_questions(self.values(tables), tables, average)
+        if average in (None, "none"):
+            return self.of_each(tables)
+        warn_if_left_out(tables, self.needs, average)
+        known = torch.cat([has_value(table, self.needs) for table in tables])
+        value = results.averaged_over_questions(self.values(tables), known, tables, average)
+        return self._filled(value, tables).float()
+
+    def _filled(self, values: Tensor, tables: Tables) -> Tensor:
+        undefined = value_of_missing(tables, 0.0 if tables[0].given else self.undefined)
+        return torch.where(values.isnan(), undefined, values)
 
 
 class AreaFamily(NumberFamily):
@@ -143,11 +177,15 @@ class AreaUnderLogRoc(NumberFamily):
 
     def values(self, tables: Tables) -> Tensor:
         """Compute the areas."""
-        return results.log_areas(tables, self.fpr_range)
+        return results.log_areas(tables, self.fpr_range, value_of_missing(tables, 0.0))
 
 
+@dataclass(frozen=True)
 class AreaUnderPrecisionRecall(AreaFamily):
     """The area under the precision-recall curve, in steps."""
+
+    undefined: float = 0.0
+    needs = POSITIVES
 
     def values(self, tables: Tables) -> Tensor:
         """Compute the areas."""
@@ -165,16 +203,21 @@ class EqualErrorRate(NumberFamily):
 
     def values(self, tables: Tables) -> Tensor:
         """Compute the rates."""
-        return results.equal_error_rates(tables)
+        return results.equal_error_rates(tables, value_of_missing(tables, 0.0))
 
     def of_all(self, tables: Tables, average: str | None = None) -> Tensor:
         """Compute the rate of every class or label, or that of the averaged curve."""
-        return results.averaged_equal_error_rate(tables, average) if average else super().of_all(tables)
+        if average is None:
+            return self.of_each(tables)
+        if average == "macro":
+            warn_if_left_out(tables, self.needs, average)
+        return results.averaged_equal_error_rate(tables, average, value_of_missing(tables, 0.0))
 
 
 AUROC = AreaUnderRoc()
 LOG_AUC = AreaUnderLogRoc()
 AVERAGE_PRECISION = AreaUnderPrecisionRecall()
+CLASS_AVERAGE_PRECISION = AreaUnderPrecisionRecall(undefined=nan)
 EER = EqualErrorRate()
 
 
@@ -185,9 +228,10 @@ EER = EqualErrorRate()
 class PointFamily(Family):
     """The largest value of one coordinate where the other reaches a bound, and its threshold."""
 
-    pair: Callable[[ScoreCounts], Three]
+    pair: Callable[..., Three]
     best: Callable[..., tuple[Tensor, Tensor]]
     argument: str
+    needs: tuple[str, ...] = BOTH
     bound: float = nan
     higher_is_better = True
 
@@ -202,52 +246,32 @@ class PointFamily(Family):
 
     def of_all(self, tables: Tables, average: str | None = None) -> tuple[Tensor, Tensor]:
         """Find the value and the threshold of every class or label."""
-        return results.best_pairs(tables, self.pair, lambda *curve: self.best(*curve, self.bound))
+        missing = value_of_missing(tables, float(self.needs == POSITIVES))
+        if not isnan(missing):
+            warn_if_missing(tables, self.needs)
+        pair = partial(self.pair, missing=missing)
+        return results.best_pairs(tables, pair, lambda *curve: self.best(*curve, self.bound))
 
 
-def recall_and_precision(table: ScoreCounts) -> Three:
+def recall_and_precision(table: ScoreCounts, missing: float) -> Three:
     """Recall, precision, thresholds."""
-    precision, recall, thresholds = results.precision_recall(table)
+    precision, recall, thresholds = results.precision_recall(table, missing)
     return recall, precision, thresholds
 
 
-def sensitivity_and_specificity(table: ScoreCounts) -> Three:
+def sensitivity_and_specificity(table: ScoreCounts, missing: float) -> Three:
     """Sensitivity, specificity, thresholds."""
-    fpr, tpr, thresholds = results.roc(table)
+    fpr, tpr, thresholds = results.roc(table, missing)
     return tpr, 1 - fpr, thresholds
 
 
-def specificity_and_sensitivity(table: ScoreCounts) -> Three:
+def specificity_and_sensitivity(table: ScoreCounts, missing: float) -> Three:
     """Specificity, sensitivity, thresholds."""
-    sensitivity, specificity, thresholds = sensitivity_and_specificity(table)
+    sensitivity, specificity, thresholds = sensitivity_and_specificity(table, missing)
     return specificity, sensitivity, thresholds
 
 
-RECALL_AT_PRECISION = PointFamily(recall_and_precision, results.at_least, "min_precision")
-PRECISION_AT_RECALL = PointFamily(results.precision_recall, results.at_least, "min_recall")
+RECALL_AT_PRECISION = PointFamily(recall_and_precision, results.at_least, "min_precision", POSITIVES)
+PRECISION_AT_RECALL = PointFamily(results.precision_recall, results.at_least, "min_recall", POSITIVES)
 SENSITIVITY_AT_SPECIFICITY = PointFamily(sensitivity_and_specificity, results.first_at_least, "min_specificity")
 SPECIFICITY_AT_SENSITIVITY = PointFamily(specificity_and_sensitivity, results.first_at_least, "min_sensitivity")
-
-
-# ---- checks of options
-
-
-def checked_curve_average(average: str | None, allowed: tuple[str, ...]) -> str | None:
-    """Return one of torchmetrics' averages for this family."""
-    if average is not None and average not in allowed:
-        raise DeclarationError(f"expected average to be one of {', '.join(allowed)} or None, got {average!r}.")
-    return average
-
-
-def checked_bins(n_bins: int) -> int:
-    """Return a number of calibration bins."""
-    if not isinstance(n_bins, int) or isinstance(n_bins, bool) or n_bins < 1:
-        raise DeclarationError(f"expected n_bins to be a whole number of at least 1, got {n_bins!r}.")
-    return n_bins
-
-
-def checked_norm(norm: Norm) -> Norm:
-    """Return one of the three norms of a calibration error."""
-    if norm not in ("l1", "l2", "max"):
-        raise DeclarationError(f"expected norm to be 'l1', 'l2' or 'max', got {norm!r}.")
-    return norm

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from lightning_evalkit.ranks import warn_on_rank_zero
 from lightning_evalkit.statistics import curves
+from lightning_evalkit.statistics.missing import BOTH, has_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,16 +53,21 @@ def micro(tables: Tables) -> Tables:
 # ---- curves
 
 
-def roc(table: ScoreCounts) -> Three:
-    """False-positive rates, true-positive rates and falling thresholds, of shape (K, P) and (P,)."""
+def roc(table: ScoreCounts, missing: float = 0.0) -> Three:
+    """False-positive rates, true-positive rates and falling thresholds, of shape (K, P) and (P,).
+
+    ``missing`` is the rate of samples that are missing, 0 in torchmetrics.
+    """
     points = curves.at_given(table) if table.given else curves.reached(table)
-    fpr, tpr = curves.rates(points)
-    thresholds = points.thresholds if table.given else points.thresholds.clamp(max=1.0)
-    return fpr.float(), tpr.float(), thresholds.float()
+    fpr, tpr = (rates.nan_to_num(missing).float() for rates in curves.rates(points))
+    return fpr, tpr, (points.thresholds if table.given else points.thresholds.clamp(max=1.0)).float()
 
 
-def precision_recall(table: ScoreCounts) -> Three:
-    """Precisions, recalls and rising thresholds; one point more than thresholds, at recall 0."""
+def precision_recall(table: ScoreCounts, missing: float = 1.0) -> Three:
+    """Precisions, recalls and rising thresholds; one point more than thresholds, at recall 0.
+
+    ``missing`` is the recall without positive samples, at all scores that occur: 1 in torchmetrics, NaN of classes.
+    """
     if table.given:
         points = curves.at_given(table)
         precision, recall = _given_precision(points), curves.rates(points)[1]
@@ -69,6 +76,8 @@ def precision_recall(table: ScoreCounts) -> Three:
         return parts[0].float(), parts[1].float(), points.thresholds.flip(0).float()
     points = curves.reached(table)
     precision, recall = curves.precisions(points)
+    rising = torch.arange(recall.shape[-1], device=recall.device) > 0  # the first point is at recall 0 in any case
+    recall = torch.where(points.positives > 0, recall, torch.where(rising, missing, 0.0))
     return precision.flip(-1).float(), recall.flip(-1).float(), points.thresholds[1:].flip(0).float()
 
 
@@ -76,26 +85,28 @@ def _given_precision(points: curves.Reached) -> Tensor:
     return points.tp / (points.tp + points.fp).double()  # NaN where nothing is predicted positive, as in torchmetrics
 
 
-def all_curves(tables: Tables, curve: Callable[[ScoreCounts], Three], average: str | None) -> Three:
+def all_curves(
+    tables: Tables, curve: Callable[[ScoreCounts], Three], average: str | None, needs: tuple[str, ...]
+) -> Three:
     """Tensors (K, P) of one table, or lists of curves of different lengths; averaged as torchmetrics does if asked."""
     if average == "micro":
         first, second, thresholds = curve(micro(tables)[0])
         return first[0], second[0], thresholds
     found = [curve(table) for table in tables]
     if average == "macro":
-        return _macro(found)
+        known = torch.cat([has_value(table, needs) for table in tables])
+        if not any(bool((table.yes + table.no).any()) for table in tables):
+            return found[0][0][0], found[0][1][0], found[0][2]  # the one point of nothing
+        return _macro(found, known if bool(known.any()) else ~known)
     if len(found) == 1:
         return found[0]
     return [one[0][0] for one in found], [one[1][0] for one in found], [one[2] for one in found]
 
 
-def _macro(found: Sequence[Three]) -> Three:
-    """The second coordinate averaged over questions at every first coordinate that occurs."""
-    pairs = [(x, y) for xs, ys, _ in found for x, y in zip(xs, ys, strict=True)]
-    nothing = (*pairs[0], found[0][2])
-    pairs = [(x, y) for x, y in pairs if not (x.isnan().all() or y.isnan().all())]  # classes that do not occur
-    if not pairs:
-        return nothing
+def _macro(found: Sequence[Three], known: Tensor) -> Three:
+    """The second coordinate averaged over questions that are known at every first coordinate that occurs."""
+    every = [(x, y) for xs, ys, _ in found for x, y in zip(xs, ys, strict=True)]
+    pairs = [pair for pair, is_known in zip(every, known.tolist(), strict=True) if is_known]
     thresholds = torch.cat([one[2].repeat(len(one[0])) for one in found])
     x = torch.cat([x for x, _ in pairs]).sort().values
     y = torch.stack([_interpolated(x, *pair) for pair in pairs]).mean(0)
@@ -136,9 +147,9 @@ def _partial(fpr: Tensor, tpr: Tensor, most: float) -> Tensor:
     return curves.rescaled(area, most)
 
 
-def log_areas(tables: Tables, fpr_range: tuple[float, float]) -> Tensor:
+def log_areas(tables: Tables, fpr_range: tuple[float, float], missing: float) -> Tensor:
     """The area under the ROC curve of every question over log10(fpr) within a range, divided by the range's width."""
-    pairs = [pair for table in tables for pair in zip(*_rates(table), strict=True)]
+    pairs = [pair for table in tables for pair in zip(*_rates(table, missing), strict=True)]
     return torch.stack([_log_area(fpr, tpr, fpr.new_tensor(fpr_range)) for fpr, tpr in pairs])
 
 
@@ -146,14 +157,17 @@ def _log_area(fpr: Tensor, tpr: Tensor, ends: Tensor) -> Tensor:
     """Straight between the points of the curve, and between those that the ends of the range cut out of it."""
     inside = (fpr > ends[0]) & (fpr < ends[1])
     low, high = (_interpolated(ends[k : k + 1], fpr, tpr, right=k == 0) for k in (0, 1))
+    if not bool(fpr.any()) and bool(tpr.any()):
+        return torch.full_like(ends[0], torch.inf)  # as torchmetrics has it, where no sample is negative
     x = torch.cat((ends[:1], fpr[inside], ends[1:])).log10()
     y = torch.cat((low, tpr[inside], high))
     return torch.trapezoid(y, x) / (x[-1] - x[0])
 
 
-def _rates(table: ScoreCounts) -> tuple[Tensor, Tensor]:
+def _rates(table: ScoreCounts, missing: float) -> tuple[Tensor, Tensor]:
     """False-positive and true-positive rates, at given thresholds or at all scores that occur."""
-    return curves.rates(curves.at_given(table) if table.given else curves.reached(table))
+    fpr, tpr = curves.rates(curves.at_given(table) if table.given else curves.reached(table))
+    return fpr.nan_to_num(missing), tpr.nan_to_num(missing)
 
 
 def average_precisions(tables: Tables) -> Tensor:
@@ -170,24 +184,22 @@ def _average_precision(table: ScoreCounts) -> Tensor:
     return (gained * precision.nan_to_num(0.0)).sum(-1)
 
 
-def equal_error_rates(tables: Tables) -> Tensor:
+def equal_error_rates(tables: Tables, missing: float) -> Tensor:
     """The equal error rate of every question."""
-    return torch.cat([curves.nearest_rate(*_rates(table)) for table in tables])
+    return torch.cat([curves.nearest_rate(*_rates(table, missing)) for table in tables])
 
 
-def averaged_equal_error_rate(tables: Tables, average: str) -> Tensor:
+def averaged_equal_error_rate(tables: Tables, average: str, missing: float) -> Tensor:
     """The equal error rate of the averaged curve, as in torchmetrics: not the average of the rates."""
-    fpr, tpr, _ = all_curves(tables, roc, average)
+    fpr, tpr, _ = all_curves(tables, partial(roc, missing=missing), average, BOTH)
     return curves.nearest_rate(fpr.double(), tpr.double()).float()
 
 
-def averaged_over_questions(values: Tensor, tables: Tables, average: str | None) -> Tensor:
+def averaged_over_questions(values: Tensor, known: Tensor, tables: Tables, average: str) -> Tensor:
     """Over the questions that have a value."""
-    if average in (None, "none"):
-        return values.float()
     support = torch.cat([table.yes.sum(-1) for table in tables]).double()
-    weights = torch.where(values.isnan(), 0.0, support if average == "weighted" else torch.ones_like(support))
-    return ((values.nan_to_num(0.0) * weights).sum() / weights.sum()).float()
+    weights = torch.where(known, support if average == "weighted" else torch.ones_like(support), 0.0)
+    return (torch.where(known, values, 0.0) * weights).sum() / weights.sum()
 
 
 # ---- one point of a curve

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
-from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.inputs.arrays import tensor_of
+from lightning_evalkit.ranks import warn_on_rank_zero
 from lightning_evalkit.statistics.definitions import predicted_prevalence, recall
 
 if TYPE_CHECKING:
@@ -55,6 +55,6 @@ def checked_comparison(compared: Any) -> Compared:
 def without_target(preds: Any, target: Any, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
     """Predictions beside targets that do not matter; those that were given are said to be superfluous."""
     if target is not None:
-        rank_zero_warn("The task demographic_parity does not require a target.", UserWarning)
+        warn_on_rank_zero("The task demographic_parity does not require a target.")
     preds = tensor_of("preds", preds, device or torch.device("cpu"))
     return preds, torch.zeros_like(preds, dtype=torch.int64)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 P = "probabilities"
 SCORES, TARGET = torch.tensor([0.1, 0.75, 0.625, 0.25], dtype=torch.float64), torch.tensor([0, 1, 0, 0])
-MANY, ONE_OF = torch.eye(4, 3).double().add(0.1).softmax(1), torch.tensor([0, 1, 0, 0])
+MANY, ONE_OF = torch.eye(4, 3).double().add(0.1).softmax(1), torch.tensor([0, 1, 2, 0])
 LABELS, GROUPS, WEIGHT = torch.eye(4, 3).long(), torch.tensor([0, 1, 0, 1]), torch.tensor([1.0, 2.0, 0.5, 3.0]).double()
 COUNTED: dict[str, tuple[Callable[[], Any], tuple[Tensor, ...]]] = {
     "binary": (lambda: BinaryEvaluation(P), (SCORES, TARGET)),
