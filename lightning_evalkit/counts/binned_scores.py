@@ -10,6 +10,7 @@ bfloat16 bins those that no bfloat16 holds.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,6 +70,7 @@ class ScoreCounter(EagerOrDeferred):
         )
         self.judged = 1 if self.is_multiclass else self.num_curves
         self.guesses = task.inputs == "auto"
+        self.unasked = tuple(k for k in task.ignored if self.is_multiclass and 0 <= k < self.num_curves)
         # Guessed scores are kept as probabilities; the classes of logits are asked for their log-odds.
         self.score_kind = "logits" if task.inputs == "logits" else "probabilities"
         self.bins: Bins = bins_of(task.binning, self.score_kind)
@@ -298,7 +300,7 @@ class ScoreCounter(EagerOrDeferred):
 
     def tables(self, totals: Totals) -> list[ScoreCounts]:
         """All questions in one table."""
-        return [self.scores(totals)]
+        return [replace(self.scores(totals), unasked=self.unasked)]
 
     def calibration(self, totals: Totals) -> calibration_sums.Calibration:
         """The sums over probabilities."""

@@ -51,6 +51,8 @@ class ScoreCounts:
     """Up to how many bins apart two samples may be in the other order, as their scores were computed with rounding."""
     error: float = 0.0
     """By what share of itself a sum of weights may be off."""
+    unasked: tuple[int, ...] = ()
+    """Questions of classes whose samples are ignored by declaration, so that they have no positives."""
 
     def only(self, place: int) -> ScoreCounts:
         """One question."""

@@ -6,6 +6,7 @@ declared, its weight.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -71,7 +72,8 @@ class StoredScores(ScoreCounter):
         scores = self.layout.reals.read(reals, "scores")
         weights = self.layout.reals.read(reals, "weights") if self.task.weighted else None
         columns = range(self.num_curves)
-        return [self._table(answers[:, k], scores[:, k], None if weights is None else weights[:, k]) for k in columns]
+        found = [self._table(answers[:, k], scores[:, k], None if weights is None else weights[:, k]) for k in columns]
+        return [replace(table, unasked=(0,)) if k in self.unasked else table for k, table in enumerate(found)]
 
     def _table(self, answers: Tensor, scores: Tensor, weights: Tensor | None) -> ScoreCounts:
         used = answers < IGNORED

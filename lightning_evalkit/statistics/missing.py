@@ -46,23 +46,29 @@ def has_value(table: ScoreCounts, needs: tuple[str, ...] = BOTH) -> Tensor:
     return torch.stack(kept).all(0)
 
 
+def _asked(table: ScoreCounts) -> Tensor:
+    """All questions but those of classes that are ignored by declaration."""
+    places = torch.arange(len(table.yes), device=table.yes.device)
+    return torch.isin(places, places.new_tensor(table.unasked)).logical_not()
+
+
 def warn_if_missing(tables: Sequence[ScoreCounts], needs: tuple[str, ...] = BOTH) -> None:
     """Say in torchmetrics' words that samples are missing, once for all questions."""
     if needs == POSITIVES and tables[0].given:
         return  # recall at given thresholds is NaN, which says it
     for name, words in WORDS[needs].items():
-        if any(bool((getattr(table, name).sum(-1) == 0).any()) for table in tables):
+        if any(bool(((getattr(table, name).sum(-1) == 0) & _asked(table)).any()) for table in tables):
             warn_on_rank_zero(words)
 
 
 def warn_if_left_out(tables: Sequence[ScoreCounts], needs: tuple[str, ...], average: str) -> None:
     """Say over how many classes or labels an average is, where it is not over all of them."""
     known = torch.cat([has_value(table, needs) for table in tables])
-    if bool(known.any()) and not bool(known.all()):
+    missing = int((known.logical_not() & torch.cat([_asked(table) for table in tables])).sum())
+    if bool(known.any()) and missing:
         kinds = "no positive or no negative samples" if needs == BOTH else "no positive samples"
         warn_on_rank_zero(
-            f"{int(known.logical_not().sum())} of {len(known)} classes or labels have {kinds}: the {average} average "
-            "leaves them out."
+            f"{missing} of {len(known)} classes or labels have {kinds}: the {average} average leaves them out."
         )
-    elif not isnan(value_of_missing(tables, 0.0)):
+    elif not bool(known.any()) and not isnan(value_of_missing(tables, 0.0)):
         warn_if_missing(tables, needs)
