@@ -37,7 +37,7 @@ class BucketCounter:
 
     def __init__(self, counter: EvidenceCounter, counts: CountCounter, buckets: int) -> None:
         self.task: Any = counter.task
-        self.counter, self.rows = counter, SliceCounter(counts, buckets)
+        self.counter, self.counts, self.rows = counter, counts, SliceCounter(counts, buckets)
         self.scores = None if self.task.binning is None else BucketScores(self.task, buckets)
         scores = Layout(Cells()) if self.scores is None else self.scores.layout
         self.parts = (self.rows.layout, scores, Layout(Cells(fingerprint=1)), counter.layout)

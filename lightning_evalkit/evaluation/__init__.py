@@ -5,6 +5,15 @@ from lightning_evalkit.evaluation.comparison import compare
 from lightning_evalkit.evaluation.diagnosing import diagnose
 from lightning_evalkit.evaluation.multiclass import MulticlassEvaluation
 from lightning_evalkit.evaluation.multilabel import MultilabelEvaluation
+from lightning_evalkit.evaluation.paired import PairedComparison
 from lightning_evalkit.evaluation.slices import Slices
 
-__all__ = ["BinaryEvaluation", "MulticlassEvaluation", "MultilabelEvaluation", "Slices", "compare", "diagnose"]
+__all__ = [
+    "BinaryEvaluation",
+    "MulticlassEvaluation",
+    "MultilabelEvaluation",
+    "PairedComparison",
+    "Slices",
+    "compare",
+    "diagnose",
+]

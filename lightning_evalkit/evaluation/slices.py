@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
-from lightning_evalkit.counts import SliceCounter
+from lightning_evalkit.counts import SliceCounter, Totals
 from lightning_evalkit.errors import DeclarationError, InputError, nearest
 from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.evaluation.binary import BinaryEvaluation
+from lightning_evalkit.evaluation.group_intervals import GroupInterval, Groups, checked_end
 from lightning_evalkit.evaluation.names import checked_class_names
 from lightning_evalkit.inputs.declaration import checked_number, names_given
 from lightning_evalkit.state import Tally
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lightning_evalkit.counts import Counts, Totals
+    from lightning_evalkit.counts import Counts
 
 
 class Group(NamedTuple):
@@ -121,14 +122,43 @@ class Slices(Tally):
             if size >= self.minimum
         ]
 
-    def worst(self, statistic: str, n: int = 10) -> list[Group]:
-        """The groups in which a statistic is worst, the worst first; those where it has no value are not among them."""
+    def intervals(
+        self, level: float = 0.95, method: str = "auto", adjust: Literal["holm"] | None = None
+    ) -> dict[str, list[GroupInterval]]:
+        """Every statistic of every group with its interval, for groups of at least ``minimum`` samples.
+
+        The ``p_value`` says how often chance alone makes a group differ so much from all others together; of many
+        groups some always do, unless ``adjust="holm"`` makes the p-values hold for all groups at once.
+        """
+        return {name: self._intervals(name, level, method, adjust) for name in self.readouts}
+
+    def _intervals(self, name: str, level: float, method: str, adjust: str | None) -> list[GroupInterval]:
+        sizes = self.sizes.tolist()
+        places = [place for place, size in enumerate(sizes) if size >= self.minimum]
+        rows = self.counter.by_group(self.global_totals)
+        rows = Totals(rows.integers.cpu(), None if rows.reals is None else rows.reals.cpu())
+        groups = Groups(self.counter, rows, places, self.zero_division)
+        found = groups.against_others(self.readouts[name], level, method, adjust)
+        return [
+            GroupInterval(self._name(place), sizes[place], *each) for place, each in zip(places, found, strict=True)
+        ]
+
+    def worst(self, statistic: str, n: int = 10, by: Literal["value", "high", "low"] = "value") -> list[Group]:
+        """The groups in which a statistic is worst, the worst first; those where it has no value are not among them.
+
+        Tiny groups are often worst by chance. ``by="high"`` ranks by the upper end of the interval (``by="low"`` where
+        less is better): first are the groups of which it is sure that they are bad.
+        """
         name = self._reported.get(statistic, statistic)
         if name not in self.readouts:
             raise DeclarationError(f"there is no entry {statistic!r}: {nearest(statistic, self._reported)}")
         higher_is_better = self.readouts[name].statistic.higher_is_better
         if higher_is_better is None:
             raise InputError(f"expected a statistic of which more is better or worse, got {statistic!r}.")
+        if checked_end(by, higher_is_better, statistic) != "value":
+            found = [each for each in self._intervals(name, 0.95, "auto", None) if each.interval.known]
+            found.sort(key=lambda each: getattr(each.interval, by), reverse=not higher_is_better)
+            return [Group(each.name, each.size, each.interval.value) for each in found[:n]]
         values, sizes = self.compute()[name], self.sizes
         known = values.isnan().logical_not().nonzero().flatten()
         order = known[values[known].argsort(descending=not higher_is_better, stable=True)]
