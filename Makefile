@@ -23,6 +23,7 @@ benchmarks: $(VENV)/.dev
 	$(BIN)/python experiments/benchmarks/binary.py
 	$(BIN)/python experiments/benchmarks/many.py
 	$(BIN)/python experiments/benchmarks/scores.py
+	$(BIN)/python experiments/benchmarks/diagnose.py
 	$(BIN)/python experiments/benchmarks/computes.py
 
 $(VENV)/bin/python:

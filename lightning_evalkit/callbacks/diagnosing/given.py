@@ -18,24 +18,26 @@ MANY = 256
 
 
 class Facts:
-    """Lowest, highest, outside of 0 to 1, only labels: four numbers on the device, once for each tensor.
+    """The lowest and the highest value of a tensor, and whether it holds labels: on the device, once for each tensor.
 
     Twenty metrics that are given one tensor cost as much as one.
     """
 
-    def __init__(self) -> None:
-        self._last: Callable[[], Tensor | None] = lambda: None
-        self._facts: Tensor | None = None
+    def __init__(self, labels: bool) -> None:
+        self.labels = labels
+        self.last: Callable[[], Tensor | None] = lambda: None
+        self.found: Tensor = torch.empty(0)
 
     def of(self, preds: Tensor) -> Tensor:
         """A few operators, none of which waits for the device."""
-        if self._last() is not preds or self._facts is None:
-            scores = preds.detach()
-            low, high = (each.double() for each in scores.aminmax())
-            labels = ((scores == 0) | (scores == 1)).all().double()
-            self._facts = torch.stack((low, high, ((low < 0) | (high > 1)).double(), labels))
-            self._last = weakref.ref(preds)
-        return self._facts
+        if self.last() is not preds:
+            with torch.no_grad():
+                scores = preds.detach()
+                low, high = scores.aminmax()
+                labels = ((scores == 0) | (scores == 1)).all().to(low.dtype) if self.labels else low
+                self.found = torch.stack((low, high, labels))
+            self.last = weakref.ref(preds)
+        return self.found
 
 
 class Given:
@@ -44,26 +46,34 @@ class Given:
     def __init__(self, facts: Facts) -> None:
         self._facts_of, self.batches = facts, 0
         self._facts: list[Tensor] = []
+        self._joined: list[Tensor] = []
 
     def update(self, update: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """In the place of the metric's ``update``: look at the predictions, then count."""
         preds = args[0] if args else kwargs.get("preds")
-        if not torch.compiler.is_compiling() and isinstance(preds, Tensor) and preds.numel():
-            with torch.no_grad():
-                self._facts.append(self._facts_of.of(preds))
-                self._facts = self._facts if len(self._facts) < MANY else [self._joined()]
-            self.batches += 1
+        if isinstance(preds, Tensor) and not torch.compiler.is_compiling() and preds.numel():
+            self._facts.append(self._facts_of.of(preds))
+            if len(self._facts) == MANY:
+                self._join()
         return update(*args, **kwargs)
 
-    def _joined(self) -> Tensor:
-        low, high, outside, labels = torch.stack(self._facts).unbind(1)
-        return torch.stack((low.amin(), high.amax(), outside.sum(), labels.amin()))
+    def _join(self) -> None:
+        """Lowest, highest, only labels, and in how many batches something was outside of 0 to 1."""
+        with torch.no_grad():
+            low, high, labels = torch.stack(self._facts).double().unbind(1)
+            outside = ((low < 0) | (high > 1)).sum()
+            self._joined.append(torch.stack((low.amin(), high.amax(), labels.amin(), outside)))
+        self.batches += len(self._facts)
+        self._facts = []
 
     def read(self) -> SeenScores | None:
         """The facts of the epoch, and nothing kept; reads from the device."""
-        if not self._facts:
+        if self._facts:
+            self._join()
+        if not self._joined:
             return None
-        low, high, outside, labels = self._joined().tolist()
-        seen = SeenScores(self.batches, int(outside), low, high, bool(labels))
-        self._facts, self.batches = [], 0
+        low, high, labels, outside = torch.stack(self._joined).unbind(1)
+        only_labels = self._facts_of.labels and bool(labels.amin())
+        seen = SeenScores(self.batches, int(outside.sum()), float(low.amin()), float(high.amax()), only_labels)
+        self._joined, self.batches = [], 0
         return seen

@@ -46,12 +46,15 @@ class Owners:
 
     def see(self, owner: Owner) -> None:
         """After a batch: whether the metric counted it, and together with whom."""
-        self.rest()
         now = self._counted()
-        if now != self._before and owner not in self._owners:
+        if now < self._before:
+            self.rest()
+        if now == self._before:
+            return
+        self._before = now
+        if owner not in self._owners:
             self._owners.add(owner)
             self.together |= {frozenset(self._owners)} if len(self._owners) > 1 else set()
-        self._before = now
 
     def rest(self) -> None:
         """Notice a reset that has happened since."""

@@ -36,10 +36,10 @@ class Watch:
         self.trainer, self.module = trainer, module
         self.seen = SeenRun(ranks=trainer.world_size)
         self._values, self._patches, self._step = ReturnedValues(), MethodPatches(), ""
-        facts = Facts()
+        facts = {labels: Facts(labels) for labels in (False, True)}
         self.watched: dict[str, WatchedMetric] = {}
         for path, metric in _outermost(metrics(trainer, module)):
-            each = WatchedMetric(path, metric, self._values, facts)
+            each = WatchedMetric(path, metric, self._values, facts, lambda: bool(self._step))
             each.seen.held_in = _place(path, metric, module)
             self.watched[path] = each
             self.seen.metrics[path] = each.seen
@@ -78,14 +78,11 @@ class Watch:
     def begin(self, stage: str) -> None:
         """A step begins."""
         self._step = STEP_OF[stage]
-        for each in self.watched.values():
-            each.in_step = True
 
     def end(self, owner: Owner, batch: Any, first: bool) -> None:
         """A step has ended."""
         self._step = ""
         for each in self.watched.values():
-            each.in_step = False
             each.owners.see(owner)
         if first:
             sizes = sorted(set(_sizes(batch)))

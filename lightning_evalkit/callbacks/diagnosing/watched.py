@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightning_evalkit.callbacks.diagnosing.epoch_state import EpochState
-from lightning_evalkit.callbacks.diagnosing.given import Facts, Given
+from lightning_evalkit.callbacks.diagnosing.given import Given
 from lightning_evalkit.callbacks.diagnosing.owners import Owners
 from lightning_evalkit.counts import Counts
-from lightning_evalkit.diagnosis.rules.scores import GUESSING
+from lightning_evalkit.diagnosis.rules.scores import GUESSING, RANKING
 from lightning_evalkit.diagnosis.seen import SeenAbsence, SeenMetric
 from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.state import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from torchmetrics import Metric
 
+    from lightning_evalkit.callbacks.diagnosing.given import Facts
     from lightning_evalkit.callbacks.diagnosing.values import ReturnedValues
     from lightning_evalkit.callbacks.parts.method_patch import MethodPatches
 
@@ -30,12 +31,19 @@ LOW = (torch.float16, torch.bfloat16)
 class WatchedMetric:
     """Hooks around one metric; ``leave`` takes them off again."""
 
-    def __init__(self, path: str, metric: Metric | Evaluation, values: ReturnedValues, facts: Facts) -> None:
-        self.metric, self._values = metric, values
+    def __init__(
+        self,
+        path: str,
+        metric: Metric | Evaluation,
+        values: ReturnedValues,
+        facts: Mapping[bool, Facts],
+        in_step: Callable[[], bool],
+    ) -> None:
+        self.metric, self._values, self._in_step = metric, values, in_step
         options = {name: getattr(metric, name) for name in OPTIONS if hasattr(metric, name)}
         self.seen = SeenMetric(path, type(metric).__name__, options)
-        self._inside, self.in_step = False, False
-        self._given = Given(facts)
+        self._inside = False
+        self._given = Given(facts[self.seen.kind.endswith(RANKING)])
         self._handles: list[Any] = []
         self._epoch: EpochState | None = None
         self.owners: Owners
@@ -68,7 +76,7 @@ class WatchedMetric:
         value = compute()
         if not self._inside:
             self.seen.computes += 1
-            self.seen.computed_in_steps += self.in_step
+            self.seen.computed_in_steps += self._in_step()
             self._values.remember(self.seen.path, value)
         return value
 
