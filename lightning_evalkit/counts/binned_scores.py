@@ -162,17 +162,27 @@ class ScoreCounter(EagerOrDeferred):
         """Scores of the kind that the bins are for: log-odds of classes, probabilities of guessed logits."""
         if self.computed:
             return class_log_odds(scores)
+        kind = real_dtype(scores.device)
+        if self.kind == "cuts":  # torchmetrics compares thresholds with probabilities in the precision of the scores
+            kind = torch.promote_types(scores.dtype, torch.float32)
+        return self._probabilities(scores, probable, kind)
+
+    def _probabilities(self, scores: Tensor, probable: Any, kind: torch.dtype) -> Tensor:
+        """Scores, of which those that were guessed to be logits are probabilities of this precision."""
         if not self.guesses or probable is True:
             return scores
-        real = scores.to(real_dtype(scores.device))
-        squashed = real.softmax(1) if self.is_multiclass else real.sigmoid()
-        return squashed if probable is False else torch.where(probable, real, squashed)
+        scores = scores.to(kind)
+        squashed = self._squashed(scores)
+        return squashed if probable is False else torch.where(probable, scores, squashed)
+
+    def _squashed(self, logits: Tensor) -> Tensor:
+        return logits.softmax(1) if self.is_multiclass else logits.sigmoid()
 
     def _judged(self, scores: Tensor, truth: Tensor, probable: Any) -> calibration_sums.Judged:
         """What is summed over probabilities; what was guessed is judged as a probability."""
+        values = self._probabilities(scores, probable, real_dtype(scores.device))
         if not self.is_multiclass:
-            return calibration_sums.judged_answers(self._as_binned(scores, probable), truth, self.score_kind)
-        values = scores if self.score_kind == "logits" else self._as_binned(scores, probable)
+            return calibration_sums.judged_answers(values, truth, self.score_kind)
         return calibration_sums.judged_classes(values, truth, self.score_kind)
 
     # ---- deferred

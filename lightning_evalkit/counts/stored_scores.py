@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LARGE = 10_000_000
 """Scores, of 16 bytes each, from which on a word about memory is due."""
 IGNORED, INVALID, WEIGHTLESS = 2, 3, 4
+GUESSED_LOGITS = 8
+"""Added to the answer of a score that was guessed to be a logit."""
 
 
 class StoredScores(ScoreCounter):
@@ -47,7 +49,9 @@ class StoredScores(ScoreCounter):
         unused = torch.where(there, torch.where(ignored, IGNORED, INVALID), WEIGHTLESS)
         answers = torch.where(used, self._answers(preds, truth), unused).expand(preds.shape)
         kind = real_dtype(preds.device)
-        reals = {"scores": self._as_binned(preds, probable).to(kind)}
+        if probable is not None:
+            answers = answers + torch.where(probable, 0, GUESSED_LOGITS)
+        reals = {"scores": (preds if self.guesses else self._as_binned(preds, probable)).to(kind)}
         if weight is not None:
             reals["weights"] = weight.to(kind).expand(preds.shape)
         self._notice(preds)
@@ -69,16 +73,26 @@ class StoredScores(ScoreCounter):
         answers, reals = totals.integers, totals.reals
         if reals.dtype != torch.float64:
             answers, reals = answers.cpu(), reals.cpu().double()  # rates and areas need it
-        scores = self.layout.reals.read(reals, "scores")
+        scores = shown = self.layout.reals.read(reals, "scores")
+        if self.guesses:
+            scores, shown = self._guessed(answers, scores)
+            answers = answers % GUESSED_LOGITS
         weights = self.layout.reals.read(reals, "weights") if self.task.weighted else None
-        columns = range(self.num_curves)
-        found = [self._table(answers[:, k], scores[:, k], None if weights is None else weights[:, k]) for k in columns]
+        parts = (answers, scores, shown, torch.ones_like(scores) if weights is None else weights)
+        columns = zip(*(part.unbind(-1) for part in parts), strict=True)
+        found = [self._table(*column) for column in columns]
         return [replace(table, unasked=(0,)) if k in self.unasked else table for k, table in enumerate(found)]
 
-    def _table(self, answers: Tensor, scores: Tensor, weights: Tensor | None) -> ScoreCounts:
+    def _guessed(self, answers: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities in double precision, which rank, and in single precision, as torchmetrics' thresholds are."""
+        logits, single = answers >= GUESSED_LOGITS, scores.float()
+        ranked = torch.where(logits, self._squashed(scores), scores)
+        return ranked, torch.where(logits, self._squashed(single), single).double()
+
+    def _table(self, answers: Tensor, scores: Tensor, shown: Tensor, weights: Tensor) -> ScoreCounts:
         used = answers < IGNORED
         values, places = scores[used].unique(return_inverse=True)
-        ones = torch.ones_like(places) if weights is None else weights[used]
+        ones = weights[used] if self.task.weighted else torch.ones_like(places)
         parts = [
             torch.zeros(len(values), dtype=ones.dtype, device=ones.device).index_add_(
                 0, places, torch.where(answers[used] == kind, ones, 0)
@@ -86,12 +100,13 @@ class StoredScores(ScoreCounter):
             for kind in (1, 0)
         ]
         alone = torch.ones(len(values), dtype=torch.bool, device=values.device)
-        before = torch.nextafter(values.float(), torch.tensor(-torch.inf, device=values.device)).double()
+        seen = torch.zeros_like(values).scatter(0, places, shown[used])
+        before = torch.nextafter(seen.float(), torch.tensor(-torch.inf, device=values.device)).double()
         lowest, below = (
-            each.sigmoid() if self.score_kind == "logits" else each.clamp(min=0) for each in (values, before)
+            each.sigmoid() if self.score_kind == "logits" else each.clamp(min=0) for each in (seen, before)
         )
         edges = Edges(values, self._cuts(values), self.score_kind == "logits")
-        error = 0.0 if weights is None else len(places) * torch.finfo(weights.dtype).eps / 2
+        error = len(places) * torch.finfo(weights.dtype).eps / 2 if self.task.weighted else 0.0
         return ScoreCounts(parts[0].unsqueeze(0), parts[1].unsqueeze(0), alone, lowest, below, edges, error=error)
 
     def _cuts(self, values: Tensor) -> Tensor:
@@ -109,7 +124,7 @@ class StoredScores(ScoreCounter):
 
     def ledger(self, totals: Totals) -> Ledger:
         """Every row that was kept is there; how many batches they came in is not."""
-        answers: Any = totals.integers
+        answers: Any = totals.integers % GUESSED_LOGITS
         per_sample = self.num_curves if self.is_multiclass else 1
         ignored, invalid = (int((answers == kind).sum()) // per_sample for kind in (IGNORED, INVALID))
         return Ledger(int(answers.numel() > 0), ignored, invalid, guessed_logits=0, guessed_probabilities=0)
