@@ -42,7 +42,8 @@ class Evaluate(Callback):
     Each of the ``stages``, and each dataloader in it, has an evaluation of its own: ``evaluate.evaluation("val")``
     holds what the last epoch counted, without the sanity check. Numbers are logged as "val/accuracy", or as
     "val/<prefix>accuracy" if the evaluation has a prefix, so that checkpoints, early stopping and schedulers can
-    monitor them. Several ``Evaluate`` need different prefixes or stages. ``prog_bar`` names what the progress bar
+    monitor them; with ``separator="_"`` as "val_accuracy", which a file's name may hold (``filename="{val_f1:.3f}"``).
+    Several ``Evaluate`` need different prefixes or stages. ``prog_bar`` names what the progress bar
     shows. ``figures`` are drawn ``every_n_epochs`` in loggers that have ``log_image`` and in TensorBoard; a
     ``TensorBoardReport`` in the same trainer draws the latter instead.
 
@@ -63,8 +64,10 @@ class Evaluate(Callback):
         prog_bar: Sequence[str] = (),
         figures: bool = True,
         every_n_epochs: int = 1,
+        separator: str = "/",
     ) -> None:
         _check(evaluation, stages, prog_bar)
+        self._separator = _checked_separator(separator)
         task = evaluation.tally.counter.task
         if take is not None and (preds_key, target_key, weight_key or "sample_weight") != KEYS:
             raise DeclarationError("expected take, a function, or keys of what the step returns; got both.")
@@ -164,7 +167,7 @@ class Evaluate(Callback):
         """Draw what there is, and add to the error what Lightning cannot know."""
         self._interrupted = True
         self._drawing.finish(self._boards(trainer))
-        names = [name for each in self.stages.values() for name in reported(each).values()]
+        names = [self._logged(name) for each in self.stages.values() for name in reported(each).values()]
         epoch_log.explain_refusal(exception, names)
 
     # ---- counting and logging
@@ -180,16 +183,30 @@ class Evaluate(Callback):
 
     def _end(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
         """Compute on every rank, also on one without data: it is a collective."""
-        names = {tag: name for each in self.stages.of(stage) for name, tag in reported(each).items()}
+        names = self._logged_names(stage)
         epoch_log.refuse_taken(trainer, names)
         if trainer.sanity_checking:
             self.stages.reset(stage)
             return
-        values = {tag: value for each in self.stages.of(stage) for tag, value in each.compute().items()}
+        values = {self._logged(tag): value for each in self.stages.of(stage) for tag, value in each.compute().items()}
         epoch_log.log(module, values, [tag for tag, name in names.items() if name in self._prog_bar])
         boards = self._boards(trainer)
         for each in self.stages.of(stage) if boards else ():
             self._drawing.show(trainer, boards, stage, each)
+
+    def _logged(self, tag: str) -> str:
+        return tag.replace("/", self._separator)
+
+    def _logged_names(self, stage: Stage) -> dict[str, str]:
+        """What is logged, and the name of each number without stage and prefix."""
+        pairs = [(self._logged(tag), name) for each in self.stages.of(stage) for name, tag in reported(each).items()]
+        names = dict(pairs)
+        if len(names) < len(pairs):
+            raise InputError(
+                f"expected a name of its own for each number, but with separator={self._separator!r} two of them are "
+                "logged under one: choose another separator."
+            )
+        return names
 
     def _boards(self, trainer: Trainer) -> list[Board]:
         """Every logger that shows images, except a TensorBoard that has its own report."""
@@ -240,6 +257,12 @@ def _check(evaluation: Evaluation, stages: Sequence[str], prog_bar: Sequence[str
                 raise DeclarationError(f"{name!r} in {what} is not known: {nearest(str(name), known)}")
     if not stages or len({*stages}) < len(stages):
         raise DeclarationError(f"expected different stages, at least one, got {list(stages)}.")
+
+
+def _checked_separator(separator: Any) -> str:
+    if not isinstance(separator, str) or not separator:
+        raise DeclarationError(f"expected a separator of names, such as '/' or '_', got {separator!r}.")
+    return separator
 
 
 def _loaders(trainer: Trainer) -> int:

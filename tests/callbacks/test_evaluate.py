@@ -48,7 +48,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.callbacks import Evaluate
 from lightning_evalkit.data.loader import TensorLoader
-from lightning_evalkit.errors import InputError
+from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.evaluation.stages import StageEvaluations
 from lightning_evalkit.modules import BinaryClassifier
 
@@ -190,6 +190,30 @@ def test_checkpoints_early_stopping_and_schedulers_can_monitor(tmp_path: Path):
     assert float(keeping.best_model_score) == pytest.approx(values[best], abs=1e-6)
     assert torch.load(keeping.best_model_path, weights_only=True)["epoch"] == best
     assert module.lr_schedulers().get_last_lr() == [pytest.approx(0.05)]
+
+
+def test_names_without_slashes_are_file_names(tmp_path: Path):
+    evaluation = MulticlassEvaluation(inputs="labels", num_classes=2, statistics=["accuracy", "f1/macro"])
+    evaluate = Evaluate(
+        evaluation, separator="_", take=lambda outputs, batch: ((outputs["logits"] > 0).long(), batch[1])
+    )
+    saving = ModelCheckpoint(tmp_path, filename="{val_f1_macro:.3f}", monitor="val_f1_macro")
+    runner = fit(evaluate, saving, enable_checkpointing=True, max_epochs=1)
+    assert {"val_accuracy", "val_f1_macro"} <= runner.callback_metrics.keys()
+    assert not any("/" in name for name in runner.callback_metrics if name.startswith("val"))
+    value = float(evaluate.evaluation("val").compute()["val/f1/macro"])
+    assert [path.name for path in tmp_path.iterdir()] == [f"val_f1_macro={value:.3f}.ckpt"]
+
+
+def test_a_separator_that_makes_two_names_one_is_refused():
+    evaluation = MulticlassEvaluation(
+        "labels", 3, class_names=["a_b", "a/b", "c"], statistics=["recall/a_b", "recall/a/b"]
+    )
+    taking = {"take": lambda outputs, batch: ((outputs["logits"] > 0).long(), batch[1])}
+    with pytest.raises(InputError, match="with separator='_' two of them are logged under one"):
+        trainer(Evaluate(evaluation, separator="_", **taking)).validate(Plain(), loader(VALIDATION), verbose=False)
+    with pytest.raises(DeclarationError, match="expected a separator of names, such as '/' or '_', got ''"):
+        Evaluate(evaluation, separator="")
 
 
 def test_training_values_can_be_monitored_too():
