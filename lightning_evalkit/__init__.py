@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         Slices,
         compare,
         diagnose,
+        explain,
     )
     from lightning_evalkit.inputs import Threshold
     from lightning_evalkit.intervals import Counts, Interval, required
@@ -27,6 +28,7 @@ __all__ = [
     "Threshold",
     "compare",
     "diagnose",
+    "explain",
     "required",
 ]
 __version__ = "0.1.0"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
+from lightning_evalkit.cli.label_tables import read_labels, read_matrix
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis import Finding, explain
 from lightning_evalkit.errors import InputError
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CELLS = ("tp", "fp", "fn", "tn")
+DEFAULT = ("accuracy", "f1")
+"""Of many classes they are accuracy and f1/micro, of many labels exact_match and hamming_accuracy."""
 LONGEST = 300
 """Digits of a count that still has a float; no data set comes near."""
 
@@ -23,22 +26,58 @@ LONGEST = 300
 def run(arguments: Sequence[str]) -> int:
     """Print what explains two statistics of a confusion matrix."""
     chosen = _parser().parse_args(arguments)
-    _show(explain(_counts(chosen), chosen.first, chosen.second, chosen.zero_division), chosen.format)
+    _show(_finding(chosen), chosen.format)
     return 0
+
+
+def _finding(chosen: Namespace) -> Finding:
+    """Of four counts, or of what a file or a matrix holds."""
+    if chosen.matrix is None and chosen.labels is None:
+        return explain(_counts(chosen), chosen.first, chosen.second, chosen.zero_division)
+    given = [f"--{name}" for name in (*CELLS, "counts", "matrix", "labels") if chosen[name] is not None]
+    if len(given) > 1:
+        raise InputError(f"expected one of --counts, --matrix and --labels, got {' and '.join(given)}.")
+    table = read_matrix(chosen.matrix, chosen.task) if chosen.matrix is not None else read_labels(chosen)
+    if isinstance(table, Counts):
+        return explain(table, chosen.first, chosen.second, chosen.zero_division)
+    names = () if (chosen.first, chosen.second) == DEFAULT else (chosen.first, chosen.second)
+    return table.explained(names, chosen.zero_division)
 
 
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="evalkit explain",
         description="Say whether two statistics of a confusion matrix are equal, by which identity, and at which share "
-        "of positives they part. Example: evalkit explain --tp 40 --fp 10 --fn 10 --tn 40",
+        "of positives they part; for many classes or labels likewise. Example: evalkit explain --tp 40 --fp 10 "
+        "--fn 10 --tn 40",
     )
     words = {"tp": "True positives.", "fp": "False positives.", "fn": "False negatives.", "tn": "True negatives."}
     for cell, meaning in words.items():
         parser.add_argument(f"--{cell}", type=int, help=meaning)
     parser.add_argument("--counts", type=str, help="All four at once, as tp,fp,fn,tn: --counts 40,10,10,40")
-    parser.add_argument("--first", type=str, default="accuracy", help="One statistic.")
-    parser.add_argument("--second", type=str, default="f1", help="The other.")
+    parser.add_argument(
+        "--matrix",
+        type=str,
+        help="A confusion matrix, targets in rows and predictions in columns, as a CSV file or as 50,3;4,43. One of "
+        "two rows is binary, with the negatives first.",
+    )
+    parser.add_argument(
+        "--labels",
+        type=str,
+        help="A CSV file with a row for each sample, as `evalkit predict` writes: targets and labels.",
+    )
+    parser.add_argument(
+        "--target", type=str, default="target", help="Its column of targets; of many labels target_<label>."
+    )
+    parser.add_argument("--prediction", type=str, default="label", help="Its column of predicted labels.")
+    parser.add_argument(
+        "--positive", type=str, help="Which of two labels is the positive one, if they are not 0 and 1."
+    )
+    parser.add_argument(
+        "--task", type=Literal["auto", "binary", "multiclass"], default="auto", help="What two classes are taken for."
+    )
+    parser.add_argument("--first", type=str, default=DEFAULT[0], help="One statistic.")
+    parser.add_argument("--second", type=str, default=DEFAULT[1], help="The other.")
     parser.add_argument(
         "--zero_division", type=float, default=nan, help="What stands for 0/0; by default nothing does."
     )

@@ -7,6 +7,7 @@ from lightning_evalkit.evaluation.multiclass import MulticlassEvaluation
 from lightning_evalkit.evaluation.multilabel import MultilabelEvaluation
 from lightning_evalkit.evaluation.paired import PairedComparison
 from lightning_evalkit.evaluation.slices import Slices
+from lightning_evalkit.evaluation.stock import explain
 
 __all__ = [
     "BinaryEvaluation",
@@ -16,4 +17,5 @@ __all__ = [
     "Slices",
     "compare",
     "diagnose",
+    "explain",
 ]

@@ -1,0 +1,175 @@
+"""Confusion matrices and files of labels, for ``evalkit explain``: what a person or another program has counted."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lightning_evalkit.counts import Counts
+from lightning_evalkit.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jsonargparse import Namespace
+    from torch import Tensor
+
+    from lightning_evalkit.diagnosis import Finding
+
+MOST = 100_000_000
+"""Samples of a matrix, each of which is counted."""
+YES_NO = {"0": 0, "1": 1, "false": 0, "true": 1}
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Predictions and targets of several classes."""
+
+    preds: Tensor
+    target: Tensor
+    names: Sequence[str]
+
+    def explained(self, names: Sequence[str], zero_division: float) -> Finding:
+        """Why two numbers of them are equal or not."""
+        from lightning_evalkit.evaluation import MulticlassEvaluation
+
+        evaluation = MulticlassEvaluation("labels", len(self.names), self.names, zero_division=zero_division)
+        evaluation.update(self.preds, self.target)
+        return evaluation.explain(*names)
+
+
+@dataclass(frozen=True)
+class Labels(Classes):
+    """Predictions and targets of several labels."""
+
+    def explained(self, names: Sequence[str], zero_division: float) -> Finding:
+        """Why two numbers of them are equal or not."""
+        from lightning_evalkit.evaluation import MultilabelEvaluation
+        from lightning_evalkit.evaluation.multilabel import DEFAULT
+
+        wanted = [*dict.fromkeys((*DEFAULT, *names))]
+        options: dict[str, Any] = {"statistics": wanted, "zero_division": zero_division}
+        evaluation = MultilabelEvaluation("labels", len(self.names), self.names, **options)
+        evaluation.update(self.preds, self.target)
+        first, second = names or (None, None)
+        return evaluation.explain(first, second)
+
+
+# ---- a matrix
+
+
+def read_matrix(given: str, task: str) -> Counts | Classes:
+    """A matrix from a CSV file, with or without names, or from a text such as 50,3;4,43."""
+    is_file = Path(given).is_file()
+    rows = _rows(Path(given)) if is_file else [row.split(",") for row in given.split(";")]
+    names, cells = _without_names(rows or [[""]])
+    size = len(cells)
+    if size < 2 or any(len(row) != size for row in cells) or not all(map(_is_count, chain(*cells))):
+        raise InputError(
+            f"expected a square confusion matrix of whole numbers, as a CSV file or as 50,3;4,43, got {given!r}."
+        )
+    matrix = [[int(cell) for cell in row] for row in cells]
+    if size == 2 and task != "multiclass":
+        (tn, fp), (fn, tp) = matrix
+        return Counts(tp=tp, fp=fp, fn=fn, tn=tn)
+    if task == "binary":
+        raise InputError(f"expected a matrix of two rows, negatives first, for a binary task, got {size} rows.")
+    if sum(map(sum, matrix)) > MOST:
+        raise InputError(f"expected at most {MOST:,} samples in a matrix of several classes.")
+    counts, places = torch.tensor(matrix).flatten(), torch.arange(size)
+    target, preds = places.repeat_interleave(size), places.repeat(size)
+    return Classes(preds.repeat_interleave(counts), target.repeat_interleave(counts), names or [*map(str, range(size))])
+
+
+def _rows(path: Path) -> list[list[str]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return [row for row in csv.reader(file) if row]
+    except (UnicodeDecodeError, csv.Error) as wrong:
+        raise InputError(f"{path}: expected CSV text in UTF-8, but it cannot be read: {wrong}.") from wrong
+
+
+def _without_names(rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """The names of a first line or first column, if there are any, and the cells."""
+    rows = [[cell.strip() for cell in row] for row in rows]
+    names: list[str] = []
+    if len(rows) > len(rows[0]) or not rows[0][0] or not all(map(_is_count, rows[0][1:])):
+        names, *rows = rows
+    if rows and len(rows[0]) == len(rows) + 1:
+        names = names[-len(rows) :] or [row[0] for row in rows]
+        rows = [row[1:] for row in rows]
+    return names, rows
+
+
+def _is_count(cell: str) -> bool:
+    return cell.isascii() and cell.isdigit() and len(cell) <= 18
+
+
+# ---- labels
+
+
+def read_labels(chosen: Namespace) -> Counts | Classes:
+    """Targets and predicted labels of a file with one row for each sample."""
+    path = Path(chosen.labels)
+    head, *rows = _rows(path) or [[]]
+    if not rows or any(len(row) != len(head) for row in rows):
+        raise InputError(f"{path}: expected a line of names and rows of as many values.")
+    columns = {name.strip(): [row[place].strip() for row in rows] for place, name in enumerate(head)}
+    several = [name.removeprefix(f"{chosen.target}_") for name in columns if name.startswith(f"{chosen.target}_")]
+    if chosen.target not in columns and len(several) > 1:
+        return _several(path, columns, several, chosen)
+    target, preds = (_column(path, columns, name) for name in (chosen.target, chosen.prediction))
+    return _one(path, preds, target, chosen)
+
+
+def _column(path: Path, columns: dict[str, list[str]], name: str) -> list[str]:
+    if name not in columns:
+        raise InputError(f"{path}: expected a column {name!r}, but there is none: {nearest(name, columns)}")
+    return columns[name]
+
+
+def _several(path: Path, columns: dict[str, list[str]], names: list[str], chosen: Namespace) -> Labels:
+    read = [
+        torch.tensor([_yes_no(path, columns, f"{kind}_{name}") for name in names]).T
+        for kind in (chosen.prediction, chosen.target)
+    ]
+    return Labels(read[0], read[1], names)
+
+
+def _yes_no(path: Path, columns: dict[str, list[str]], name: str) -> list[int]:
+    values = _column(path, columns, name)
+    wrong = next((value for value in values if value.lower() not in YES_NO), None)
+    if wrong is not None:
+        raise InputError(f"{path}, column {name!r}: expected 0 or 1 in every label, got {wrong!r}.")
+    return [YES_NO[value.lower()] for value in values]
+
+
+def _one(path: Path, preds: list[str], target: list[str], chosen: Namespace) -> Counts | Classes:
+    """Two labels are binary, unless told otherwise; more are classes, sorted as numbers if all are."""
+    known = {*preds, *target}
+    names = sorted(known, key=(lambda name: (int(name), name)) if all(map(_is_count, known)) else None)
+    if chosen.positive is None and {name.lower() for name in names} <= YES_NO.keys() and chosen.task != "multiclass":
+        return _yes_or_no([YES_NO[name.lower()] for name in preds], [YES_NO[name.lower()] for name in target])
+    if chosen.positive is not None:
+        if chosen.positive not in known:
+            raise InputError(f"{path}: expected --positive to be a label: {nearest(chosen.positive, names)}")
+        return _yes_or_no([int(name == chosen.positive) for name in preds], [int(n == chosen.positive) for n in target])
+    if len(names) == 2 and chosen.task != "multiclass":
+        raise InputError(f"{path}: expected to be told which of two labels is positive, such as --positive {names[1]}.")
+    if len(names) < 2 or chosen.task == "binary":
+        raise InputError(
+            f"{path}: expected {'two' if chosen.task == 'binary' else 'several'} labels, got {len(names)}."
+        )
+    place = {name: number for number, name in enumerate(names)}
+    coded = [torch.tensor([place[name] for name in each]) for each in (preds, target)]
+    return Classes(coded[0], coded[1], names)
+
+
+def _yes_or_no(preds: list[int], target: list[int]) -> Counts:
+    pairs = [*zip(preds, target, strict=True)]
+    return Counts(tp=pairs.count((1, 1)), fp=pairs.count((1, 0)), fn=pairs.count((0, 1)), tn=pairs.count((0, 0)))

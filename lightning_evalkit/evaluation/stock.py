@@ -1,0 +1,175 @@
+"""Why members of a stock torchmetrics collection are equal: its metrics under our names, and the counts they hold."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torchmetrics import MetricCollection
+
+from lightning_evalkit.counts import Counts
+from lightning_evalkit.diagnosis import Finding, Table, explain_multiclass, explain_multilabel
+from lightning_evalkit.diagnosis import explain as explain_counts
+from lightning_evalkit.errors import InputError
+from lightning_evalkit.evaluation.base import Evaluation
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torchmetrics import Metric
+
+NAMES = {
+    "Accuracy": "accuracy",
+    "F1Score": "f1",
+    "Precision": "precision",
+    "Recall": "recall",
+    "Specificity": "specificity",
+    "JaccardIndex": "jaccard",
+    "MatthewsCorrCoef": "mcc",
+}
+CLOSE = 1e-6
+"""Single precision tells no more."""
+
+
+class Member(NamedTuple):
+    """A metric of a collection: what it is called there and here, its number and the counts behind it."""
+
+    name: str
+    task: str
+    statistic: str
+    value: float
+    counts: Counts
+
+
+def explain(subject: Any, first: str | None = None, second: str | None = None) -> Finding:
+    """Say why two numbers are equal or not: of counts, of an evaluation, or of a stock torchmetrics collection.
+
+    Without names, all equal members of a stock collection are explained.
+
+    >>> import torch
+    >>> from torchmetrics.classification import BinaryAccuracy, BinaryF1Score
+    >>> stock = MetricCollection([BinaryAccuracy(), BinaryF1Score()])
+    >>> stock.update(torch.tensor([1, 0, 1, 0]), torch.tensor([1, 0, 0, 1]))
+    >>> explain(stock).headline
+    'BinaryAccuracy and BinaryF1Score are equal: both are 0.5.'
+    """
+    if isinstance(subject, Counts):
+        return explain_counts(subject, first or "accuracy", second or "f1")
+    if isinstance(subject, Evaluation):
+        evaluation: Any = subject  # of which every final class explains itself
+        finding: Finding = evaluation.explain(first, second)
+        return finding
+    if not isinstance(subject, MetricCollection):
+        raise InputError(
+            "expected Counts, an evaluation or a torchmetrics MetricCollection to explain, got "
+            f"{type(subject).__name__}."
+        )
+    members = _members(subject)
+    chosen = [_named(members, name) for name in (first, second) if name is not None] or members
+    return _finding([pair for pair in combinations(chosen, 2) if len(chosen) == 2 or _equal(*pair)], members)
+
+
+def _members(collection: MetricCollection) -> list[Member]:
+    found = [_member(name, metric) for name, metric in collection.items()]
+    members = [member for member in found if member is not None]
+    if len(members) < 2:
+        raise InputError(
+            f"expected at least two metrics that are read from a confusion matrix, such as {', '.join(NAMES)}, each a "
+            f"single number, got {len(members)} in {[*collection.keys()]}."
+        )
+    return members
+
+
+def _named(members: list[Member], name: str) -> Member:
+    for member in members:
+        if name in (member.name, member.statistic):
+            return member
+    raise InputError(f"there is no {name!r} to explain: expected one of {', '.join(each.name for each in members)}.")
+
+
+def _member(name: str, metric: Metric) -> Member | None:
+    """None for what is no statistic of a table, or is several numbers."""
+    kind = re.fullmatch(r"(Binary|Multiclass|Multilabel)(\w+)", type(metric).__name__)
+    counts = _counts(metric)
+    if kind is None or counts is None or kind[2] not in NAMES:
+        return None
+    if not metric.update_called:
+        raise InputError(f"nothing was counted by {name!r}: update the collection before it is explained.")
+    value, average = metric.compute(), getattr(metric, "average", None)
+    if value.numel() > 1:
+        return None
+    return Member(name, kind[1], _statistic(kind[1], NAMES[kind[2]], average), float(value), counts)
+
+
+def _statistic(task: str, name: str, average: str | None) -> str:
+    """What torchmetrics' class means here: its macro and weighted accuracy of classes are means of recall."""
+    if task == "Binary" or name == "mcc":
+        return name
+    if task == "Multiclass" and name == "accuracy":
+        return "accuracy" if average == "micro" else f"recall/{average}"
+    return f"{name}/{average}"
+
+
+def _counts(metric: Any) -> Counts | None:
+    """The counts that a metric keeps; None if it keeps others, or of more than one prediction for each sample."""
+    cells: list[Tensor] | None = None
+    if getattr(metric, "top_k", 1) != 1:
+        return None
+    if all(hasattr(metric, cell) for cell in ("tp", "fp", "fn", "tn")):
+        cells = [metric.tp, metric.fp, metric.fn, metric.tn]
+    elif hasattr(metric, "confmat"):
+        matrix = metric.confmat
+        if type(metric).__name__.startswith("Multiclass"):
+            right, wrong, missed = matrix.diagonal(), matrix.sum(0), matrix.sum(1)
+            cells = [right, wrong - right, missed - right, matrix.sum() - wrong - missed + right]
+        else:
+            cells = [matrix[..., 1, 1], matrix[..., 0, 1], matrix[..., 1, 0], matrix[..., 0, 0]]
+    if cells is None or any(isinstance(cell, list) for cell in cells):
+        return None
+    return Counts(*(cell.flatten() for cell in cells))
+
+
+def _equal(one: Member, other: Member) -> bool:
+    return abs(one.value - other.value) < CLOSE
+
+
+def _finding(pairs: list[tuple[Member, Member]], members: list[Member]) -> Finding:
+    table = Table(("metric", "is", "value"), tuple((m.name, m.statistic, f"{m.value:.6g}") for m in members))
+    if not pairs:
+        return Finding("collection", f"No two of the {len(members)} numbers are equal.", (), table)
+    findings = [_of_pair(*pair) for pair in pairs]
+    if len(findings) == 1:
+        return Finding(findings[0].code, findings[0].headline, findings[0].reasons, table, findings[0].evidence)
+    reasons = tuple(f"{each.headline} {each.reasons[0] if each.reasons else ''}".strip() for each in findings)
+    return Finding("collection", f"{len(pairs)} pairs of the {len(members)} numbers are equal.", reasons, table)
+
+
+def _of_pair(one: Member, other: Member) -> Finding:
+    reasons, code, evidence = _reasons(one, other)
+    gap = abs(one.value - other.value)
+    how = f"are equal: both are {one.value:.6g}" if _equal(one, other) else f"differ by {gap:.6g}"
+    return Finding(code, f"{one.name} and {other.name} {how}.", reasons, None, evidence)
+
+
+def _reasons(one: Member, other: Member) -> tuple[tuple[str, ...], str, dict[str, Any]]:
+    if one.statistic == other.statistic:
+        return (f"Both are {one.statistic}, which torchmetrics has under both names.",), "same-statistic", {}
+    if one.task != other.task or not _same_samples(one, other):
+        words = "They have counted different tables, as of different thresholds or ignored samples."
+        return (words,), "different-tables", {}
+    counts = max((one.counts, other.counts), key=lambda counts: counts.tp.numel())
+    values = {one.statistic: one.value, other.statistic: other.value}
+    if one.task == "Binary":
+        found = explain_counts(counts.at(0), one.statistic, other.statistic, 0.0)
+    elif one.task == "Multiclass":
+        found = explain_multiclass(counts, values, zero_division=0.0)
+    else:
+        found = explain_multilabel(counts, values, [str(place) for place in range(counts.tp.numel())], True, 0.0)
+    return found.reasons, found.code, found.evidence
+
+
+def _same_samples(one: Member, other: Member) -> bool:
+    """Whether two states are of the same predictions; micro averages keep the sums over classes only."""
+    pairs = zip(one.counts.cells, other.counts.cells, strict=True)
+    same = one.counts.tp.numel() == other.counts.tp.numel()
+    return all(bool((a == b).all()) if same else int(a.sum()) == int(b.sum()) for a, b in pairs)
