@@ -96,7 +96,10 @@ class TextClassifier(Classifier):
     def forward(self, features: Mapping[str, Tensor]) -> Tensor:  # type: ignore[override]  # tokens and their mask
         """Logits in the form of the task."""
         given = {name: tensor for name, tensor in features.items() if name not in NOT_OF_THE_MODEL}
-        return self.arranged(self.network(**given).logits)
+        rows = len(given["input_ids"])
+        if not rows:  # as a rank without rows gets them: models refuse that, but other ranks may wait for this one
+            given = {name: tensor.new_ones((1, *tensor.shape[1:])) for name, tensor in given.items()}
+        return self.arranged(self.network(**given).logits[:rows])
 
     def arranged(self, logits: Tensor) -> Tensor:
         """One logit per text where there is one question."""

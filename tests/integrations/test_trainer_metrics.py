@@ -112,6 +112,32 @@ def test_predict_and_several_sets(batched: bool, tmp_path: Path):
         assert "test_exact_match" not in ours.predict(unlabelled).metrics
 
 
+def test_numbers_of_every_epoch_choose_the_best_model(tmp_path: Path):
+    """Each evaluation within a training has its own rows, and its numbers can be monitored."""
+    model, val = sequence_model(3, "multi_label_classification"), messages(11, seed=1)
+    ours = trainer(
+        model,
+        multilabel(),
+        tmp_path,
+        train_dataset=messages(24),
+        eval_dataset=val,
+        data_collator=DataCollatorWithPadding(tokenizer()),
+        batch_eval_metrics=True,
+        num_train_epochs=4,
+        learning_rate=0.02,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        load_best_model_at_end=True,
+        metric_for_best_model="hamming_accuracy",
+    )
+    ours.train()
+    found = [entry["eval_hamming_accuracy"] for entry in ours.state.log_history if "eval_hamming_accuracy" in entry]
+    expected = meanings(predicted(model.eval(), val), indicators(11, seed=1).numpy())
+    assert len({*found}) > 1, "training changes them"
+    assert max(found) == ours.state.best_metric == pytest.approx(expected["hamming_accuracy"], abs=1e-6)
+    assert of(ours.evaluate(), expected) == pytest.approx(expected, abs=1e-6)
+
+
 @pytest.mark.parametrize("mode", ["plain", "batches", "lists"])
 def test_logits_are_the_first_of_several_outputs(mode: str, tmp_path: Path):
     model, rows = sequence_model(3, "multi_label_classification", output_hidden_states=True), messages(6)

@@ -161,6 +161,17 @@ def test_a_configuration_may_be_an_object():
     assert isinstance(module.hparams["config"], dict)
 
 
+def test_a_rank_without_rows_counts_nothing():
+    """In evaluation every row is given once, so that the last batch of a rank may be empty."""
+    data = messages()
+    module = multilabel(data)
+    module.step("val", next(iter(data.val_dataloader())))
+    empty = data.val_dataloader().batch(tuple(part[:0] for part in data.ready.val))
+    result = module.step("val", empty)
+    assert (result["logits"].shape, result["loss"].item()) == ((0, 5), 0.0)
+    assert module.evaluation("val").counts.total.tolist() == [16] * 5
+
+
 def test_weights_count():
     ids = torch.tensor([[1, 2], [3, 4], [5, 6]])
     module = TextClassifier(config=TINY, weighted=True, vocab_size=40, statistics=["accuracy"]).eval()

@@ -372,7 +372,7 @@ def test_bert():
     assert 1 - 5 * (1 - hamming) <= exact <= min(each.values())
     assert 0.55 < exact < hamming - 0.1
     assert min(each, key=each.__getitem__) == "refund"
-    assert each["invoice"] > each["refund"] + 0.04
+    assert max(each.values()) > each["refund"] + 0.04
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def echo_rows(logits: Any, labels: Any) -> Rows:
 
 def trainer(model: torch.nn.Module, metrics: Any, folder: Any, callback: bool = True, **options: Any) -> Trainer:
     """A Trainer that reports nowhere."""
-    given = {name: options.pop(name) for name in ("eval_dataset", "data_collator") if name in options}
+    given = {name: options.pop(name) for name in ("train_dataset", "eval_dataset", "data_collator") if name in options}
     kind = options.pop("kind", Trainer)
     arguments = TrainingArguments(
         output_dir=str(folder),
