@@ -45,7 +45,8 @@ class Evaluate(Callback):
     monitor them; with ``separator="_"`` as "val_accuracy", which a file's name may hold (``filename="{val_f1:.3f}"``).
     Several ``Evaluate`` need different prefixes or stages. ``prog_bar`` names what the progress bar
     shows. ``figures`` are drawn ``every_n_epochs`` in loggers that have ``log_image`` and in TensorBoard; a
-    ``TensorBoardReport`` in the same trainer draws the latter instead.
+    ``TensorBoardReport`` in the same trainer draws the latter instead. With ``intervals`` the ends of 95 % intervals
+    are logged too, as "val/f1/low" and "val/f1/high".
 
     >>> from lightning_evalkit.evaluation import BinaryEvaluation
     >>> evaluate = Evaluate(BinaryEvaluation(inputs="logits", curves=True), prog_bar=["f1"])
@@ -65,6 +66,7 @@ class Evaluate(Callback):
         figures: bool = True,
         every_n_epochs: int = 1,
         separator: str = "/",
+        intervals: bool = False,
     ) -> None:
         _check(evaluation, stages, prog_bar)
         self._separator = _checked_separator(separator)
@@ -74,7 +76,7 @@ class Evaluate(Callback):
         self._outputs = StepOutputs(task.inputs, task.weighted, preds_key, target_key, weight_key, take)
         self.stages = StageEvaluations(evaluation, [stage for stage in STAGES if stage in stages])
         self._key = {"prefix": evaluation.prefix, "postfix": evaluation.postfix, "stages": sorted(stages)}
-        self._prog_bar, self._figures = tuple(prog_bar), figures
+        self._prog_bar, self._figures, self._intervals = tuple(prog_bar), figures, intervals
         self._drawing = Drawing(SoftFailures(type(self).__name__), every_n_epochs, explanations=False)
         self._resuming, self._interrupted = True, False
 
@@ -189,6 +191,9 @@ class Evaluate(Callback):
             self.stages.reset(stage)
             return
         values = {self._logged(tag): value for each in self.stages.of(stage) for tag, value in each.compute().items()}
+        if self._intervals:
+            ends = {tag: end for each in self.stages.of(stage) for tag, end in each.interval_ends().items()}
+            values |= {self._logged(tag): end for tag, end in ends.items()}
         epoch_log.log(module, values, [tag for tag, name in names.items() if name in self._prog_bar])
         boards = self._boards(trainer)
         for each in self.stages.of(stage) if boards else ():

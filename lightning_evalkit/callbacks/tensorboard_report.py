@@ -47,6 +47,7 @@ class TensorBoardReport(Callback):
         self._observed = ChangedEvaluations()
         self._drawing.forget()
         self._headlines: dict[str, list[str]] = {}  # names by stage
+        self._bands: list[str] = []  # tags that were logged with their intervals
         self._charts: dict[str, list[str]] = {}  # of these, the tags that were logged
 
     # ---- the trainer's hooks: those of a callback run before the module's own
@@ -162,6 +163,7 @@ class TensorBoardReport(Callback):
             known = self._charts.setdefault(stage, [])
             found = [tag for name in names for tag in logged if _is_logged_as(name, tag) and tag not in known]
             known += found
+            self._bands += [tag for tag in found if {f"{tag}/low", f"{tag}/high"} <= {*logged}]
             new |= bool(found)
         if new and trainer.is_global_zero:
             with self._failures.going_on("arrange charts"):
@@ -173,7 +175,7 @@ class TensorBoardReport(Callback):
             charts["all stages"] = [tag for tags in charts.values() for tag in tags]
         for board in tensorboards(trainer):
             tagged = {title: [board.tag(tag) for tag in tags] for title, tags in charts.items()}
-            tensorboard.add_charts(board.writer, CATEGORY, tagged)
+            tensorboard.add_charts(board.writer, CATEGORY, tagged, map(board.tag, self._bands))
 
 
 def _is_logged_as(name: str, tag: str) -> bool:

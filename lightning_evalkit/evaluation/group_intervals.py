@@ -45,6 +45,14 @@ class Groups(NamedTuple):
             return no_interval(source.value(readout), level, WEIGHTED)
         return interval_of(readout, source, level, method)
 
+    def _p_value(self, readout: Readout, place: int, level: float) -> float:
+        """By exact intervals where there are some: Wilson's are too short for the few samples of a tiny group."""
+        try:
+            one, other = (self.interval(readout, place, level, "clopper-pearson", others) for others in (False, True))
+        except DeclarationError:  # no share of samples
+            one, other = (self.interval(readout, place, level, "auto", others) for others in (False, True))
+        return unpaired(other, one).p_value if one.known and other.known else float("nan")
+
     def against_others(
         self, readout: Readout, level: float, method: str, adjust: str | None
     ) -> list[tuple[Interval, float]]:
@@ -53,11 +61,7 @@ class Groups(NamedTuple):
         if adjust not in (None, "holm"):
             raise DeclarationError(f"expected adjust to be 'holm' or None, got {adjust!r}.")
         found = [self.interval(readout, place, level, method) for place in self.places]
-        rest = [self.interval(readout, place, level, method, others=True) for place in self.places]
-        p_values = [
-            unpaired(other, one).p_value if one.known and other.known else float("nan")
-            for one, other in zip(found, rest, strict=True)
-        ]
+        p_values = [self._p_value(readout, place, level) for place in self.places]
         return list(zip(found, holm(p_values) if adjust else p_values, strict=True))
 
 

@@ -19,6 +19,8 @@ from lightning_evalkit.intervals.matrices import Whole
 from lightning_evalkit.statistics import OVERALL, averaged, ratio
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from lightning_evalkit.counts import Evidence
     from lightning_evalkit.evaluation.entry import Entry
     from lightning_evalkit.evaluation.readouts import Readout
@@ -99,6 +101,15 @@ class Intervals:
         """One entry with its interval; a method that does not hold for it is refused."""
         entry: Entry = self[name]  # type: ignore[index]  # of the collection
         return self._interval(entry, level, method, prevalence)
+
+    def interval_ends(self, level: float = 0.95) -> dict[str, Tensor]:
+        """Both ends of every interval that there is, as numbers to log: "val/f1/low" and "val/f1/high"."""
+        known = {name: found for name, found in self.intervals(level).items() if found.known}
+        return {
+            f"{name}/{end}": torch.tensor(getattr(found, end), dtype=torch.float32, device=self.tally.device)
+            for name, found in known.items()
+            for end in ("low", "high")
+        }
 
     def by_bucket(self, name: str) -> ByBucket:
         """An entry, and what it would be without each bucket of samples, where those are declared."""

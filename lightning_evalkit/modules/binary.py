@@ -46,6 +46,7 @@ class BinaryClassifier(Classifier):
         curves: bool = False,
         weighted: bool = False,
         worst: float | None = None,
+        intervals: bool = False,
     ) -> None:
         super().__init__(
             built(network, num_features, hidden, outputs=1),
@@ -55,6 +56,7 @@ class BinaryClassifier(Classifier):
             ),
             learning_rate,
             worst,
+            intervals,
         )
         self.shift = log(pos_weight or 1.0) if correct_shift else 0.0
         threshold = plain_of(threshold)  # as it is saved, for files that hold plain values

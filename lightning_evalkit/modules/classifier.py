@@ -37,12 +37,19 @@ class Classifier(LightningModule):
     batch, and the statistics of the evaluation. Each stage and each dataloader has an evaluation of its own, which is
     kept until its next epoch begins: ``module.evaluation("val").explain()`` works after training. With ``worst=0.01``
     also ``loss_of_worst``, the share of the loss that the worst 1 % of the samples carry; with ``curves`` also AUROC,
-    average precision, calibration and the best F1. A checkpoint that is saved within a training epoch holds what was
+    average precision, calibration and the best F1; with ``intervals`` also the ends of 95 % intervals, as
+    ``val/f1/low`` and ``val/f1/high``. A checkpoint that is saved within a training epoch holds what was
     counted of it, and a training that goes on there ends with the counts of one that was never interrupted.
     """
 
     def __init__(
-        self, network: Module, loss: Loss, evaluation: Evaluation, learning_rate: float, worst: float | None
+        self,
+        network: Module,
+        loss: Loss,
+        evaluation: Evaluation,
+        learning_rate: float,
+        worst: float | None,
+        intervals: bool = False,
     ) -> None:
         super().__init__()
         if not learning_rate > 0:
@@ -50,7 +57,7 @@ class Classifier(LightningModule):
         self.network, self.loss, self.learning_rate = network, loss, learning_rate
         self.weighted = evaluation.tally.counter.task.weighted
         self.train_evaluations, self.val_evaluations, self.test_evaluations = (
-            Evaluations([StageMetrics(evaluation.clone(f"{stage}/"), worst)]) for stage in STAGES
+            Evaluations([StageMetrics(evaluation.clone(f"{stage}/"), worst, intervals)]) for stage in STAGES
         )
         self.loaders = dict.fromkeys(STAGES, 1)
         self.corrections: list[Callable[[Tensor], Tensor]] = []  # of callbacks, while they are at work

@@ -45,6 +45,7 @@ class MulticlassClassifier(Classifier):
         curves: bool = False,
         weighted: bool = False,
         worst: float | None = None,
+        intervals: bool = False,
     ) -> None:
         if class_weights is not None and len(class_weights) != num_classes:
             raise DeclarationError(f"expected {num_classes} class_weights, one per class, got {len(class_weights)}.")
@@ -63,6 +64,7 @@ class MulticlassClassifier(Classifier):
             ),
             learning_rate,
             worst,
+            intervals,
         )
         self.num_classes = num_classes
         self.save_hyperparameters(ignore=left_out())

@@ -45,6 +45,7 @@ class MultilabelClassifier(Classifier):
         curves: bool = False,
         weighted: bool = False,
         worst: float | None = None,
+        intervals: bool = False,
     ) -> None:
         if isinstance(pos_weight, list) and len(pos_weight) != num_labels:
             raise DeclarationError(f"expected one pos_weight, or {num_labels}, one per label, got {len(pos_weight)}.")
@@ -63,6 +64,7 @@ class MultilabelClassifier(Classifier):
             ),
             learning_rate,
             worst,
+            intervals,
         )
         self.num_labels = num_labels
         threshold = plain_of(threshold)  # as it is saved, for files that hold plain values

@@ -28,9 +28,9 @@ class Evaluations(ModuleList):
 class StageMetrics(Module):
     """The evaluation and the losses of one stage and dataloader."""
 
-    def __init__(self, evaluation: Evaluation, worst: float | None) -> None:
+    def __init__(self, evaluation: Evaluation, worst: float | None, intervals: bool = False) -> None:
         super().__init__()
-        self.evaluation, self.worst = evaluation, worst
+        self.evaluation, self.worst, self.intervals = evaluation, worst, intervals
         self.losses: Any = ModuleDict({"loss": MeanLoss()})
         if worst is not None:
             self.losses["loss_of_worst"] = WorstLossShare(worst)
@@ -39,7 +39,7 @@ class StageMetrics(Module):
 
     def another(self) -> StageMetrics:
         """Return the same for another dataloader, with nothing counted."""
-        return StageMetrics(self.evaluation.clone(), self.worst)
+        return StageMetrics(self.evaluation.clone(), self.worst, self.intervals)
 
     def reset(self, postfix: str) -> None:
         """Start an epoch, reported under names that end so."""
@@ -57,7 +57,8 @@ class StageMetrics(Module):
         """Compute every number over all ranks."""
         prefix, postfix = self.evaluation.prefix, self.evaluation.postfix or ""
         losses = {f"{prefix}{name}{postfix}": metric.compute() for name, metric in self.losses.items()}
-        return {**losses, **self.evaluation.compute()}
+        ends = self.evaluation.interval_ends() if self.intervals else {}
+        return {**losses, **self.evaluation.compute(), **ends}
 
     # ---- checkpoints: one file for all ranks, so it holds their sum, with which the first rank goes on
 

@@ -51,9 +51,12 @@ def add_pr_curve(writer: SummaryWriter, tag: str, counts: Counts, step: int) -> 
     writer.add_pr_curve_raw(tag, tp, fp, tn, fn, precision.numpy(), recall.numpy(), step, len(precision))
 
 
-def add_charts(writer: SummaryWriter, category: str, charts: Mapping[str, Iterable[str]]) -> None:
+def add_charts(
+    writer: SummaryWriter, category: str, charts: Mapping[str, Iterable[str]], bands: Iterable[str] = ()
+) -> None:
     """Write charts by title, each of several scalar tags; TensorBoard shows the layout that was written last."""
     layout = {title: ["Multiline", list(map(_only, tags))] for title, tags in charts.items()}
+    layout |= {f"{tag} and its interval": ["Margin", [tag, f"{tag}/low", f"{tag}/high"]] for tag in bands}
     writer.add_custom_scalars({category: layout})
 
 

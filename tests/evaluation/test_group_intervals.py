@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from lightning_evalkit import BinaryEvaluation, Counts, MulticlassEvaluation, Slices, compare
+from lightning_evalkit import BinaryEvaluation, Counts, MulticlassEvaluation, Slices
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.intervals import holm, intervals
+from lightning_evalkit.intervals.comparison import unpaired
 
 
 def sliced(rights: list[tuple[int, int]], **declared: object) -> Slices:
@@ -34,9 +35,17 @@ def test_each_group_is_compared_with_all_others():
     for each, (right, size) in zip(found, RIGHTS, strict=True):
         others = Counts(tp=all_right - right, fp=0, fn=everyone - size - all_right + right, tn=0)
         one = Counts(tp=right, fp=0, fn=size - right, tn=0)
-        assert each.p_value == pytest.approx(compare(others, one, ["recall"])["recall"].p_value)
+        exact = [intervals(counts, "recall", method="clopper-pearson")["recall"] for counts in (others, one)]
+        assert each.p_value == pytest.approx(unpaired(*exact).p_value)
     adjusted = sliced(RIGHTS).intervals(adjust="holm")["recall"]
     assert [each.p_value for each in adjusted] == pytest.approx(holm([each.p_value for each in found]))
+
+
+def test_two_samples_are_no_evidence():
+    """1 of 2 right is nothing unusual where 19 of 20 are: it happens to one such group in ten."""
+    tiny, bad, *_ = sliced(RIGHTS).intervals()["recall"]
+    assert tiny.p_value > 0.05
+    assert bad.p_value < 1e-6
 
 
 def test_of_equal_groups_holm_finds_none():
