@@ -25,6 +25,7 @@ benchmarks: $(VENV)/.dev
 	$(BIN)/python experiments/benchmarks/scores.py
 	$(BIN)/python experiments/benchmarks/diagnose.py
 	$(BIN)/python experiments/benchmarks/computes.py
+	$(BIN)/python experiments/benchmarks/forward.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -3,46 +3,30 @@
 Every task is asked as yes-or-no questions: one of a binary problem, one for each label, one class against the rest for
 each class. What a threshold would decide is then a sum over bins, for every threshold at once.
 
-The histogram holds the bins of "no" and then those of "yes" for each question, weighted where declared. A batch on the
-CPU names the bins it adds to, and is not as wide as they are. ``doubtful`` are elements whose bin is in doubt; in
-bfloat16 bins those that no bfloat16 holds.
+A batch on the CPU names the bins it adds to, and is not as wide as they are.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
 from lightning_evalkit.counts import calibration_sums
-from lightning_evalkit.counts.bins import BFloat16Bins, Bins, bins_of
-from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counter import EagerOrDeferred, Totals, is_deferred
 from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.decisions import unweighable
 from lightning_evalkit.counts.histogram import histogram, weighted_histogram
-from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import BLOCK, Array, any_of, array_of, within, within_unit, without_nan
-from lightning_evalkit.counts.odds import class_log_odds, doubtful, reach
-from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
+from lightning_evalkit.counts.odds import class_log_odds, doubtful
+from lightning_evalkit.counts.score_totals import ScoreTotals
 from lightning_evalkit.errors import InputError
-from lightning_evalkit.inputs import Multiclass, Multilabel
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from lightning_evalkit.inputs import Binning, Declaration
-
-
-class Limits(NamedTuple):
-    """Of each bin: whether it holds one value only, its lowest score, the one before, and where thresholds are."""
-
-    alone: Tensor
-    lowest: Tensor
-    below: Tensor
-    edges: Edges
+    from lightning_evalkit.inputs import Declaration
 
 
 class Block(NamedTuple):
@@ -55,33 +39,13 @@ class Block(NamedTuple):
     doubtful: int
 
 
-class ScoreCounter(EagerOrDeferred):
+class ScoreCounter(ScoreTotals, EagerOrDeferred):
     """Counts the scores of a declaration; see ``Counter`` for what the methods promise."""
 
-    task: Any
     by_rows = False
 
     def __init__(self, task: Declaration) -> None:
-        assert task.binning is not None  # declared with curves
-        self.task, self.kind = task, task.binning.kind
-        self.is_multiclass, self.labels = isinstance(task, Multiclass), isinstance(task, Multilabel)
-        self.num_curves = (
-            task.classes if isinstance(task, Multiclass) else task.num_labels if isinstance(task, Multilabel) else 1
-        )
-        self.judged = 1 if self.is_multiclass else self.num_curves
-        self.guesses = task.inputs == "auto"
-        self.unasked = tuple(k for k in task.ignored if self.is_multiclass and 0 <= k < self.num_curves)
-        # Guessed scores are kept as probabilities; the classes of logits are asked for their log-odds.
-        self.score_kind = "logits" if task.inputs == "logits" else "probabilities"
-        self.bins: Bins = bins_of(task.binning, self.score_kind)
-        self.computed = self.is_multiclass and self.score_kind == "logits"
-        self.cells = 2 * self.num_curves * self.bins.number
-        self.books = Cells(valid=1, ignored=1, elements=1, doubtful=1, guessed=2 * self.guesses, updates=1)
-        bins = task.binning.calibration_bins
-        self.sums = calibration_sums.cells_of(self.judged, bins) if task.binning.sums else Cells()
-        weighed = self.cells if task.weighted else 0
-        integers = self.books + Cells(histogram=self.cells - weighed)
-        self.layout = Layout(integers, Cells(histogram=weighed) + self.sums)
+        super().__init__(task)
         self.plain = not task.weighted
 
     # ---- at once
@@ -287,60 +251,6 @@ class ScoreCounter(EagerOrDeferred):
         if is_deferred(values):
             return used  # to look closer would cost as much as the bins
         return torch.tensor([doubtful(self.bins, values[used].view(-1, self.num_curves).numpy())])
-
-    # ---- reading
-
-    def scores(self, totals: Totals) -> ScoreCounts:
-        """The histograms."""
-        if self.task.weighted and totals.reals is not None:
-            kept = self.layout.reals.read(totals.reals, "histogram")
-        else:
-            kept = self.layout.integers.read(totals.integers, "histogram")
-        if real_dtype(kept.device) != torch.float64:
-            kept = kept.cpu()  # rates and areas need it
-        no, yes = kept.view(self.num_curves, 2, self.bins.number).unbind(1)
-        names = ("valid", "doubtful", "updates")
-        valid, uncertain, updates = map(sum, self.books.numbers(totals.integers, *names))
-        limits = limits_of(self.task.binning, self.score_kind, self.kind == "bfloat16" and uncertain > 0, yes.device)
-        unit = torch.finfo(real_dtype(totals.integers.device)).eps / 2
-        fine = reach(self.num_curves, self.bins.number, unit)
-        apart = {"fine": fine, "cuts": 1}.get(self.kind, 0) if uncertain else 0
-        error = (valid + updates) * unit if self.task.weighted else 0.0
-        return ScoreCounts(yes, no, *limits, self.kind == "cuts", apart, error)
-
-    def tables(self, totals: Totals) -> list[ScoreCounts]:
-        """All questions in one table."""
-        return [replace(self.scores(totals), unasked=self.unasked)]
-
-    def calibration(self, totals: Totals) -> calibration_sums.Calibration:
-        """The sums over probabilities."""
-        assert totals.reals is not None  # declared
-        return calibration_sums.unpack(totals.reals, self.layout.reals)
-
-    def ledger(self, totals: Totals) -> Ledger:
-        """The bookkeeping, in samples."""
-        valid, ignored, elements, guessed, updates = self.books.numbers(
-            totals.integers, "valid", "ignored", "elements", "guessed", "updates"
-        )
-        probabilities, logits = guessed or (0, 0)
-        per_sample = self.num_curves if self.is_multiclass else 1
-        return Ledger(
-            updates=sum(updates),
-            ignored=sum(ignored) // per_sample,
-            invalid=(sum(elements) - sum(ignored) - sum(valid)) // per_sample,
-            guessed_logits=logits,
-            guessed_probabilities=probabilities,
-        )
-
-
-@lru_cache(maxsize=8)
-def limits_of(binning: Binning, score_kind: str, others: bool, device: torch.device) -> Limits:
-    """Where bins begin, on a device; ``others`` than bfloat16 numbers may be in bins that are for those."""
-    bins = BFloat16Bins(score_kind, others=True) if others else bins_of(binning, score_kind)
-    with torch.inference_mode(False):  # they are used outside of it too
-        alone, lowest, below = (part.to(device) for part in (bins.alone(), bins.lowest(), bins.below()))
-        first, cut = (part.to(device) for part in bins.ends())
-    return Limits(alone, lowest, below, Edges(first, cut, score_kind == "logits"))
 
 
 def _joined(blocks: list[Block]) -> Block:

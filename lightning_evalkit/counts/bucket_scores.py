@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightning_evalkit.counts import calibration_sums
-from lightning_evalkit.counts.binned_scores import ScoreCounter, limits_of
+from lightning_evalkit.counts.binned_scores import ScoreCounter
 from lightning_evalkit.counts.calibration_sums import Calibration
 from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
+from lightning_evalkit.counts.score_totals import limits_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -107,10 +108,11 @@ class BucketScores(ScoreCounter):
 
     def _limits(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Edges]:
         limits = limits_of(self.task.binning, self.score_kind, False, device)
-        starts = -(-torch.arange(COARSE, device=device) * self.bins.number // COARSE)
+        places = torch.arange(COARSE + 1, device=device)
+        starts, ends = (-(-part * self.bins.number // COARSE) for part in (places[:-1], places[1:]))
         alone = torch.zeros(COARSE, dtype=torch.bool, device=device)
         edges = Edges(limits.edges.first[starts], limits.edges.cut[starts], limits.edges.logits)
-        return alone, limits.lowest[starts], limits.below[starts], edges
+        return alone, limits.lowest[starts], limits.highest[ends - 1], edges
 
 
 def _others(part: Tensor, buckets: int, filled: Tensor) -> Tensor:

@@ -85,6 +85,7 @@ class BucketCounter:
     # ---- reading
 
     def _split(self, totals: Totals) -> list[Totals]:
+        totals = totals.dense(self.layout.integers.width)
         integers = totals.integers.split([part.integers.width for part in self.parts])
         if totals.reals is None:
             return [Totals(part) for part in integers]

@@ -51,11 +51,20 @@ class CountsAndScores:
 
     def _parts(self, totals: Totals) -> tuple[Totals, Totals]:
         ours, theirs = self._counts.layout, self._scores.layout
+        if totals.increments is not None:
+            return self._parts_of_batch(totals, totals.increments)
         integers = _split(totals.integers, ours.integers, theirs.integers)
         if totals.reals is None:
             return Totals(integers[0]), Totals(integers[1])
         reals = _split(totals.reals, ours.reals, theirs.reals)
         return Totals(integers[0], reals[0] if ours.reals.width else None), Totals(integers[1], reals[1])
+
+    def _parts_of_batch(self, totals: Totals, places: Tensor) -> tuple[Totals, Totals]:
+        counts, scores = self._counts.layout, self._scores
+        integers = _split(totals.integers, counts.integers, scores.books)
+        reals = (None, None) if totals.reals is None else _split(totals.reals, counts.reals, scores.layout.reals)
+        increments = places - counts.integers.width
+        return Totals(integers[0], reals[0] if counts.reals.width else None), Totals(integers[1], reals[1], increments)
 
 
 def _split(row: Tensor, *cells: Cells) -> tuple[Tensor, ...]:

@@ -35,15 +35,15 @@ class ScoreCounts:
     """How many samples, or how much weight, have a score in each bin, from the lowest to the highest.
 
     ``yes`` and ``no`` are of shape (questions, bins). A bin that is ``alone`` holds one value, so scores in it are
-    equal; of others only the bin is known. ``lowest`` is the smallest score of each bin, ``below`` the one before it,
-    both as probabilities; ``edges`` are where a threshold has to be to begin with a bin.
+    equal; of others only the bin is known. ``lowest`` and ``highest`` are the ends of each bin
+    as probabilities; ``edges`` are where a threshold has to be to begin with a bin.
     """
 
     yes: Tensor
     no: Tensor
     alone: Tensor
     lowest: Tensor
-    below: Tensor
+    highest: Tensor
     edges: Edges
     given: bool = False
     """Whether the bins lie between thresholds that a user gave."""
@@ -73,7 +73,7 @@ class ScoreCounts:
             no=self.no[:, places],
             alone=self.alone[places],
             lowest=self.lowest[places],
-            below=self.below[places],
+            highest=self.highest[places],
             edges=Edges(first, cut, self.edges.logits),
         )
 

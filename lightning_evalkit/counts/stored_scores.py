@@ -101,13 +101,10 @@ class StoredScores(ScoreCounter):
         ]
         alone = torch.ones(len(values), dtype=torch.bool, device=values.device)
         seen = torch.zeros_like(values).scatter(0, places, shown[used])
-        before = torch.nextafter(seen.float(), torch.tensor(-torch.inf, device=values.device)).double()
-        lowest, below = (
-            each.sigmoid() if self.score_kind == "logits" else each.clamp(min=0) for each in (seen, before)
-        )
+        lowest = seen.sigmoid() if self.score_kind == "logits" else seen.clamp(min=0)
         edges = Edges(values, self._cuts(values), self.score_kind == "logits")
         error = len(places) * torch.finfo(weights.dtype).eps / 2 if self.task.weighted else 0.0
-        return ScoreCounts(parts[0].unsqueeze(0), parts[1].unsqueeze(0), alone, lowest, below, edges, error=error)
+        return ScoreCounts(parts[0].unsqueeze(0), parts[1].unsqueeze(0), alone, lowest, lowest, edges, error=error)
 
     def _cuts(self, values: Tensor) -> Tensor:
         """The number before each score, if there is one."""

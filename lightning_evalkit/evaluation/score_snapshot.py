@@ -109,7 +109,7 @@ def score_snapshot(evaluation: Evaluation) -> ScoreSnapshot | None:
     if scores is None or calibration is None:
         return None
     filled = ((scores.yes + scores.no) != 0).any(0)
-    parts = {name: getattr(scores, name)[..., filled].cpu() for name in ("yes", "no", "alone", "lowest", "below")}
+    parts = {name: getattr(scores, name)[..., filled].cpu() for name in ("yes", "no", "alone", "lowest", "highest")}
     # Copied, as a view would keep the whole state.
     sums = Calibration(*(part.to("cpu", torch.float64, copy=True) for part in calibration))
     kept = replace(scores, edges=scores.edges.only(filled), **parts)

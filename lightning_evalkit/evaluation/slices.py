@@ -82,6 +82,19 @@ class Slices(Tally):
         self.refuse_elsewhere(preds)
         self.counter.add(self.totals, preds, target, groups, sample_weight)
 
+    def batch_totals(self, *args: Any, **kwargs: Any) -> Totals:
+        """Count a batch and give the totals of this batch alone: in a state of its own, which is then added."""
+        held = after = self._states()
+        try:
+            with torch.inference_mode(False):
+                self.__dict__.update(self.storage.empty(self._device))
+            self.update(*args, **kwargs)
+            with torch.inference_mode(False):  # not in place: a stock MetricCollection may share what is held
+                after = self.storage.sum(held, self.__dict__)
+            return self._over_ranks(self.dist_sync_on_step)
+        finally:
+            self.__dict__.update(after)
+
     def value_of(self, totals: Totals) -> dict[str, Tensor]:
         """Every statistic of every group."""
         evidence, few = self.counter.evidence(totals), self.counter.sizes(totals) < self.minimum

@@ -27,4 +27,4 @@ class BucketTally(EvidenceTally):
     ) -> None:
         """Count a batch, each sample in the bucket of its id. If it raises, nothing of the batch was counted."""
         self.refuse_elsewhere(preds)
-        self.storage.add(self.__dict__, self.counter.count(preds, target, sample_weight, sample, cluster))
+        self.keep(self.counter.count(preds, target, sample_weight, sample, cluster))

@@ -8,6 +8,7 @@ share them.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
     Gather = Callable[..., list[Tensor]] | None
     States = dict[str, Any]
+
+
+OWN = 2
+"""References to a state that only its metric holds: its attributes, and the call that counts them."""
 
 
 class Storage(Protocol):
@@ -43,6 +48,9 @@ class Storage(Protocol):
 
     def add(self, states: States, totals: Totals) -> None:
         """Add the totals of a batch."""
+
+    def add_unheld(self, states: States, totals: Totals) -> None:
+        """Add the totals of a batch, to a new state if somebody else holds this one."""
 
     def updates(self, states: States) -> int:
         """How many batches were added."""
@@ -100,6 +108,13 @@ class SumStorage(_Named):
         if totals.reals is not None:
             _add_in_place(states[self.reals], totals.reals)
 
+    def add_unheld(self, states: States, totals: Totals) -> None:
+        """In place where it can be: a stock MetricCollection lets several metrics hold one tensor, and each adds."""
+        for name in self.names:
+            if sys.getrefcount(states[name]) > OWN:
+                states[name] = states[name].clone()
+        self.add(states, totals)
+
     def updates(self, states: States) -> int:
         """From the state itself, so that compiled updates count too."""
         return self.counter.ledger(self.read(states)).updates
@@ -137,6 +152,10 @@ class RowStorage(_Named):
         """Keep the rows of a batch."""
         for place, name in enumerate(self.names):  # torch 2.7 compiles no zip of unequal lengths
             states[name].append(totals[place])
+
+    def add_unheld(self, states: States, totals: Totals) -> None:
+        """In new lists."""
+        states.update((name, [*states[name], total]) for name, total in zip(self.names, totals, strict=False))
 
     def updates(self, states: States) -> int:
         """One tensor of rows each."""

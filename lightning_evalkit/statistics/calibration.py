@@ -92,12 +92,10 @@ class Filled(NamedTuple):
 
 
 def filled(scores: ScoreCounts) -> Filled:
-    """Those of a whole histogram, in which a bin ends where the next begins."""
+    """Those of a histogram."""
     places = (scores.yes + scores.no).any(0)
-    following = torch.cat((scores.below[1:], scores.below.new_ones(1)))
-    highest = torch.where(scores.alone, scores.lowest, following)
     yes, no = (part[:, places].double() for part in (scores.yes, scores.no))
-    return Filled(yes, no, scores.lowest[places], highest[places])
+    return Filled(yes, no, scores.lowest[places], scores.highest[places])
 
 
 def in_equal_bins(scores: ScoreCounts, number: int = GROUPS) -> Grouped:

@@ -29,9 +29,9 @@ def micro(tables: Tables) -> Tables:
         table = tables[0]
         return [replace(table, yes=table.yes.sum(0, keepdim=True), no=table.no.sum(0, keepdim=True))]
     values, places = torch.cat([table.lowest for table in tables]).unique(return_inverse=True)
-    below, first, cut = (
+    first, cut = (
         torch.zeros_like(values).scatter(0, places, torch.cat(parts))
-        for parts in zip(*((table.below, *table.edges[:2]) for table in tables), strict=True)
+        for parts in zip(*(table.edges[:2] for table in tables), strict=True)
     )
     yes, no = (torch.cat([getattr(table, name)[0] for table in tables]) for name in ("yes", "no"))
     sums = [
@@ -44,7 +44,7 @@ def micro(tables: Tables) -> Tables:
             sums[1].unsqueeze(0),
             alone,
             values,
-            below,
+            values,
             tables[0].edges._replace(first=first, cut=cut),
         )
     ]

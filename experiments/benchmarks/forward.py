@@ -1,0 +1,88 @@
+"""What do ``forward`` and ``update`` of single metrics cost here, and what do they cost in torchmetrics?
+
+python experiments/benchmarks/forward.py [--quick] [--out FILE]
+
+Every family of curves, and counts beside them, for the three tasks at batches of 32, 256 and 1,024 probabilities, each
+beside torchmetrics' metric of the same name with its own defaults. torchmetrics keeps every score and is reset before
+each call, so that its lists do not grow; ours keep a histogram of fixed size. One thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torchmetrics.classification as peer
+from scores import one_thread, surroundings
+from timing import Effort, Row, best_of, evenly_timed, markdown, progress_bar
+
+import lightning_evalkit.metrics as ours
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+SIZES, CLASSES = (32, 256, 1024), 10
+FAMILIES = ("Accuracy", "AUROC", "AveragePrecision", "ROC", "PrecisionRecallCurve", "EER", "CalibrationError")
+TASKS: dict[str, tuple[int, ...]] = {"Binary": (), "Multiclass": (CLASSES,), "Multilabel": (CLASSES,)}
+
+
+def batch(task: str, size: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(size)
+    shape = (size,) if task == "Binary" else (size, CLASSES)
+    scores = torch.randn(shape, generator=generator)
+    if task == "Multiclass":
+        return scores.softmax(1), torch.randint(0, CLASSES, (size,), generator=generator)
+    return scores.sigmoid(), torch.randint(0, 2, shape, generator=generator)
+
+
+def fresh(metric: Any, work: Callable[..., object], given: tuple[Tensor, Tensor]) -> Callable[[], object]:
+    """The work on a metric that has seen nothing."""
+
+    def run() -> object:
+        metric.reset()
+        return work(*given)
+
+    return run
+
+
+def rows(task: str, family: str, size: int, effort: Effort) -> list[Row]:
+    name, given = f"{task}{family}", batch(task, size)
+    here, there = (getattr(package, name)(*TASKS[task]) for package in (ours, peer))
+    works = {
+        ("forward", "ours"): lambda: here(*given),
+        ("forward", "theirs"): fresh(there, there.__call__, given),
+        ("update", "ours"): lambda: here.update(*given),
+        ("update", "theirs"): fresh(there, there.update, given),
+    }
+    labelled = {" ".join(key): work for key, work in works.items()}
+    seconds = best_of(evenly_timed(labelled, 0.01), effort.rounds(f"{name}, {size}", 20))
+    return [
+        Row(f"{what} of {size}, {name}", "torchmetrics", seconds[f"{what} theirs"], seconds[f"{what} ours"], "≤ 0.7")
+        for what in ("forward", "update")
+    ]
+
+
+def table(effort: Effort) -> str:
+    cases = [(task, family) for task in TASKS for family in FAMILIES if hasattr(peer, f"{task}{family}")]
+    return markdown([row for task, family in cases for size in SIZES for row in rows(task, family, size, effort)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rounds")
+    parser.add_argument("--out", type=Path, help="a file for the table, as Markdown")
+    chosen = parser.parse_args()
+    one_thread()
+    with progress_bar() as progress:
+        text = f"{table(Effort(progress, chosen.quick))}\n\n{surroundings()}"
+    print(text)
+    if chosen.out:
+        chosen.out.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

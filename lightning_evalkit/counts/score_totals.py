@@ -1,0 +1,147 @@
+"""What is kept of scores, and how it is read again: numbers, a histogram for each question, sums over probabilities.
+
+The histogram holds the bins of "no" and then those of "yes" for each question, weighted where declared. ``doubtful``
+are elements whose bin is in doubt; in bfloat16 bins those that no bfloat16 holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from lightning_evalkit.counts import calibration_sums
+from lightning_evalkit.counts.bins import BFloat16Bins, Bins, bins_of
+from lightning_evalkit.counts.counter import Ledger
+from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.layout import Cells, Layout
+from lightning_evalkit.counts.odds import reach
+from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
+from lightning_evalkit.inputs import Multiclass, Multilabel
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.counts.counter import Totals
+    from lightning_evalkit.inputs import Binning, Declaration
+
+
+class Limits(NamedTuple):
+    """Of each bin: whether it holds one value only, its lowest and highest score, and where thresholds are."""
+
+    alone: Tensor
+    lowest: Tensor
+    highest: Tensor
+    edges: Edges
+
+    def at(self, places: Tensor) -> Limits:
+        """Those of some bins."""
+        first, cut, logits = self.edges
+        return Limits(
+            self.alone[places], self.lowest[places], self.highest[places], Edges(first[places], cut[places], logits)
+        )
+
+
+class ScoreTotals:
+    """The layout of the scores of a declaration, and what totals of it say."""
+
+    task: Any
+
+    def __init__(self, task: Declaration) -> None:
+        assert task.binning is not None  # declared with curves
+        self.task, self.kind = task, task.binning.kind
+        self.is_multiclass, self.labels = isinstance(task, Multiclass), isinstance(task, Multilabel)
+        self.num_curves = (
+            task.classes if isinstance(task, Multiclass) else task.num_labels if isinstance(task, Multilabel) else 1
+        )
+        self.judged = 1 if self.is_multiclass else self.num_curves
+        self.guesses = task.inputs == "auto"
+        self.unasked = tuple(k for k in task.ignored if self.is_multiclass and 0 <= k < self.num_curves)
+        # Guessed scores are kept as probabilities; the classes of logits are asked for their log-odds.
+        self.score_kind = "logits" if task.inputs == "logits" else "probabilities"
+        self.bins: Bins = bins_of(task.binning, self.score_kind)
+        self.computed = self.is_multiclass and self.score_kind == "logits"
+        self.cells = 2 * self.num_curves * self.bins.number
+        self.books = Cells(valid=1, ignored=1, elements=1, doubtful=1, guessed=2 * self.guesses, updates=1)
+        bins = task.binning.calibration_bins
+        self.sums = calibration_sums.cells_of(self.judged, bins) if task.binning.sums else Cells()
+        weighed = self.cells if task.weighted else 0
+        integers = self.books + Cells(histogram=self.cells - weighed)
+        self.layout = Layout(integers, Cells(histogram=weighed) + self.sums)
+
+    def scores(self, totals: Totals) -> ScoreCounts:
+        """The histograms; of a batch only the bins that hold something, unless a user gave them."""
+        names = ("valid", "doubtful", "updates")
+        valid, doubt, updates = map(sum, self.books.numbers(totals.integers, *names))
+        others, device = self.kind == "bfloat16" and doubt > 0, totals.integers.device
+        limits = limits_of(self.task.binning, self.score_kind, others, histogram_device(device))
+        if totals.increments is None or self.kind == "cuts":
+            no, yes = self._histograms(totals.dense(self.layout.integers.width))
+        else:
+            places, no, yes = self._filled(totals.increments)
+            limits = limits.at(places)
+        unit = torch.finfo(real_dtype(device)).eps / 2
+        fine = reach(self.num_curves, self.bins.number, unit)
+        apart = {"fine": fine, "cuts": 1}.get(self.kind, 0) if doubt else 0
+        error = (valid + updates) * unit if self.task.weighted else 0.0
+        return ScoreCounts(yes, no, *limits, self.kind == "cuts", apart, error)
+
+    def _histograms(self, totals: Totals) -> tuple[Tensor, ...]:
+        """How many are no, and yes, in each bin, of shape (questions, bins)."""
+        if self.task.weighted and totals.reals is not None:
+            kept = self.layout.reals.read(totals.reals, "histogram")
+        else:
+            kept = self.layout.integers.read(totals.integers, "histogram")
+        parts: tuple[Tensor, ...] = kept.to(histogram_device(kept.device)).view(-1, 2, self.bins.number).unbind(1)
+        return parts
+
+    def _filled(self, increments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The bins that occur in a batch, from the lowest up, and how many are no, and yes, in each."""
+        rows, bins = np.divmod(increments.numpy() - self.books.width, self.bins.number)
+        filled, inside = np.unique(bins, return_inverse=True)
+        counted = np.bincount(rows * len(filled) + inside, minlength=2 * self.num_curves * len(filled))
+        no, yes = torch.from_numpy(counted).view(self.num_curves, 2, len(filled)).unbind(1)
+        return torch.from_numpy(filled), no, yes
+
+    def tables(self, totals: Totals) -> list[ScoreCounts]:
+        """All questions in one table."""
+        return [replace(self.scores(totals), unasked=self.unasked)]
+
+    def calibration(self, totals: Totals) -> calibration_sums.Calibration:
+        """The sums over probabilities."""
+        assert totals.reals is not None  # declared
+        return calibration_sums.unpack(totals.reals, self.layout.reals)
+
+    def ledger(self, totals: Totals) -> Ledger:
+        """The bookkeeping, in samples."""
+        valid, ignored, elements, guessed, updates = self.books.numbers(
+            totals.integers, "valid", "ignored", "elements", "guessed", "updates"
+        )
+        probabilities, logits = guessed or (0, 0)
+        per_sample = self.num_curves if self.is_multiclass else 1
+        return Ledger(
+            updates=sum(updates),
+            ignored=sum(ignored) // per_sample,
+            invalid=(sum(elements) - sum(ignored) - sum(valid)) // per_sample,
+            guessed_logits=logits,
+            guessed_probabilities=probabilities,
+        )
+
+
+def histogram_device(device: torch.device) -> torch.device:
+    """Where histograms are read: rates and areas need double precision."""
+    return device if real_dtype(device) == torch.float64 else torch.device("cpu")
+
+
+@lru_cache(maxsize=8)
+def limits_of(binning: Binning, score_kind: str, others: bool, device: torch.device) -> Limits:
+    """Where bins begin, on a device; ``others`` than bfloat16 numbers may be in bins that are for those."""
+    bins = BFloat16Bins(score_kind, others=True) if others else bins_of(binning, score_kind)
+    with torch.inference_mode(False):  # they are used outside of it too
+        alone, lowest = bins.alone().to(device), bins.lowest().to(device)
+        following = torch.cat((bins.below()[1:], torch.ones(1, dtype=torch.float64))).to(device)
+        first, cut = (part.to(device) for part in bins.ends())
+    return Limits(alone, lowest, torch.where(alone, lowest, following), Edges(first, cut, score_kind == "logits"))
