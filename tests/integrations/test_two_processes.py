@@ -44,9 +44,12 @@ def ended(program: list[str], folder: Path) -> None:
     try:
         said, _ = running.communicate(timeout=PATIENCE)
     finally:
-        if running.poll() is None:
-            os.killpg(running.pid, signal.SIGKILL)
-            running.wait()
+        if running.poll() is None:  # ranks are sessions of their own, which their launcher ends when it is asked to
+            running.terminate()
+            try:
+                running.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                os.killpg(running.pid, signal.SIGKILL)
     assert running.returncode == 0, said[-3_000:]
 
 
