@@ -209,6 +209,7 @@ def same(value: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning:torchmetrics.*")
+@pytest.mark.filterwarnings("ignore:No (positive|negative) samples")  # which stock metrics say too
 @several
 @pytest.mark.parametrize("name", METRICS)
 def test_metrics_have_the_values_of_one_process(found: ranks.Found, world: int, name: str) -> None:

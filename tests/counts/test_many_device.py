@@ -432,7 +432,7 @@ class Joined:
         with ranks.recorded() as collectives:
             values = ranks.plain(evaluation.compute())
         with ranks.recorded() as afterwards:
-            totals = evaluation.tally.compute()
+            totals = evaluation.tally.global_totals
             again = {name: entry.compute().item() for name, entry in evaluation.items()}
             evaluation.explain(*list(values)[:2])
             evaluation.averaged_over()
