@@ -26,6 +26,7 @@ benchmarks: $(VENV)/.dev
 	$(BIN)/python experiments/benchmarks/diagnose.py
 	$(BIN)/python experiments/benchmarks/computes.py
 	$(BIN)/python experiments/benchmarks/forward.py
+	$(BIN)/python experiments/benchmarks/drawing.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

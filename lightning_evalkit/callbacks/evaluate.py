@@ -44,9 +44,10 @@ class Evaluate(Callback):
     "val/<prefix>accuracy" if the evaluation has a prefix, so that checkpoints, early stopping and schedulers can
     monitor them; with ``separator="_"`` as "val_accuracy", which a file's name may hold (``filename="{val_f1:.3f}"``).
     Several ``Evaluate`` need different prefixes or stages. ``prog_bar`` names what the progress bar
-    shows. ``figures`` are drawn ``every_n_epochs`` in loggers that have ``log_image`` and in TensorBoard; a
-    ``TensorBoardReport`` in the same trainer draws the latter instead. With ``intervals`` the ends of 95 % intervals
-    are logged too, as "val/f1/low" and "val/f1/high".
+    shows. ``figures`` of validation and test are drawn at the end of the run, and at a few epochs before or
+    ``every_n_epochs``, in loggers that have ``log_image`` and in TensorBoard; a ``TensorBoardReport`` in the same
+    trainer draws the latter instead. With
+    ``intervals`` the ends of 95 % intervals are logged too, as "val/f1/low" and "val/f1/high".
 
     >>> from lightning_evalkit.evaluation import BinaryEvaluation
     >>> evaluate = Evaluate(BinaryEvaluation(inputs="logits", curves=True), prog_bar=["f1"])
@@ -64,7 +65,7 @@ class Evaluate(Callback):
         take: Callable[[Any, Any], Any] | None = None,
         prog_bar: Sequence[str] = (),
         figures: bool = True,
-        every_n_epochs: int = 1,
+        every_n_epochs: int | None = None,
         separator: str = "/",
         intervals: bool = False,
     ) -> None:

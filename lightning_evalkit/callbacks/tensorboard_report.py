@@ -7,15 +7,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.callbacks.parts.changed_evaluations import ChangedEvaluations, evaluations
+from lightning_evalkit.errors import DeclarationError, nearest
 from lightning_evalkit.evaluation.stages import STAGES
 from lightning_evalkit.reports.drawing import Drawing
 from lightning_evalkit.reports.loggers import tensorboards
 from lightning_evalkit.reports.snapshot import headlines
 from lightning_evalkit.reports.soft_failures import SoftFailures
 from lightning_evalkit.sinks import tensorboard
-from lightning_evalkit.trainer import Callback, TrainerFn, logs_hyperparameters, without_default_metric
+from lightning_evalkit.trainer import Callback, TrainerFn, logs_hyperparameters, steps_done, without_default_metric
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lightning_evalkit.reports.loggers import TensorBoard
     from lightning_evalkit.trainer import LightningModule, Trainer
 
 CATEGORY = "accuracy and F1"
@@ -29,26 +33,39 @@ class TensorBoardReport(Callback):
     """Confusion matrices, curves, explanations, charts of accuracy and F1, hyperparameters, for any LightningModule.
 
     Every evaluation that is an attribute of the module, or in a ModuleDict or ModuleList, or of an ``Evaluate``
-    callback, is shown under its prefix at the end of each epoch that counted something in it. ``every_n_epochs`` shows
-    fewer figures, curves and explanations, but always the last. The charts are in the tab "Custom Scalars" and hold
-    what is logged. ``curves`` are those of evaluations with ``curves=True``: in the tab "PR Curves", up to ten classes
-    or labels, and as a figure.
+    callback, is drawn under its prefix in the ``stages`` that are named: at the end of the run, and at a few epochs
+    before, as long as drawing takes at most a twentieth of the run's time; ``every_n_epochs`` draws every n-th instead.
+    The explanation of the last epoch is a text under "findings". Accuracy and F1 of all stages are lines of one chart
+    each, in colours of their own: runs called "accuracy" and "f1" inside the run hold them. ``curves`` are those of
+    evaluations with ``curves=True``: in the tab "PR Curves", up to ten classes or labels, and as figures.
     """
 
     def __init__(
-        self, every_n_epochs: int = 1, figures: bool = True, explanations: bool = True, curves: bool = True
+        self,
+        every_n_epochs: int | None = None,
+        figures: bool = True,
+        explanations: bool = True,
+        curves: bool = True,
+        stages: Sequence[str] = ("val", "test"),
     ) -> None:
+        for stage in stages:
+            if stage not in STAGES:
+                raise DeclarationError(f"{stage!r} in stages is not known: {nearest(str(stage), STAGES)}")
         self._failures = SoftFailures(type(self).__name__)
-        self._drawing = Drawing(self._failures, every_n_epochs, figures, explanations, curves)
+        self._drawing = Drawing(self._failures, every_n_epochs, figures, explanations, curves, stages)
         self._ended: dict[str, bool] = {}  # whether the run is over, by the folder of its hyperparameters
+        self._lines: dict[str, tensorboard.SubRuns] = {}  # of charts, by the folder of the run
         self._forget()
 
     def _forget(self) -> None:
         self._observed = ChangedEvaluations()
         self._drawing.forget()
-        self._headlines: dict[str, list[str]] = {}  # names by stage
+        self._headlines: dict[str, dict[str, str]] = {}  # names by what they are reported as, by stage
+        self._charts: dict[str, list[str]] = {}  # their tags, by stage
+        self._steps: dict[str, int] = {}  # of the last epoch of each stage
+        self._written: dict[str, int] = {}  # the step up to which a tag is in a chart
         self._bands: list[str] = []  # tags that were logged with their intervals
-        self._charts: dict[str, list[str]] = {}  # of these, the tags that were logged
+        self._arranged: dict[str, tuple[str, ...]] = {}  # charts and bands of a stage that the layout has
 
     # ---- the trainer's hooks: those of a callback run before the module's own
 
@@ -133,10 +150,10 @@ class TensorBoardReport(Callback):
             self._failures.warn(
                 "find an evaluation", f"make one an attribute of {type(module).__name__}, or remove the callback."
             )
+        self._steps[stage] = steps_done(trainer) - (stage == "train")
         namesakes = Counter((each.prefix, each.postfix) for each in counted.values())
         for name, each in counted.items():
-            known = self._headlines.setdefault(stage, [])
-            known += [key for key in headlines(each) if key not in known]
+            self._headlines.setdefault(stage, {}).update(headlines(each))
             distinction = f"/{name}" if namesakes[each.prefix, each.postfix] > 1 else ""
             self._drawing.show(trainer, boards, stage, each, distinction)
 
@@ -150,32 +167,53 @@ class TensorBoardReport(Callback):
                 with self._failures.going_on("write how the run ended"):
                     tensorboard.end_session(board.writer, succeeded)
                     self._ended[board.logger.log_dir] = True
+        for lines in self._lines.values():
+            lines.close()
 
     # ---- charts
 
     def _arrange(self, trainer: Trainer) -> None:
-        """Write the layout again whenever a tag was logged that belongs into it."""
-        if trainer.sanity_checking or not tensorboards(trainer):
+        """Write what was logged last into its chart, and the layout whenever there is a new chart."""
+        boards = tensorboards(trainer)
+        if trainer.sanity_checking or not boards:
             return
-        new = False
-        logged = list(trainer.logged_metrics)  # on every rank, as this may join them
-        for stage, names in self._headlines.items():
-            known = self._charts.setdefault(stage, [])
-            found = [tag for name in names for tag in logged if _is_logged_as(name, tag) and tag not in known]
-            known += found
-            self._bands += [tag for tag in found if {f"{tag}/low", f"{tag}/high"} <= {*logged}]
-            new |= bool(found)
-        if new and trainer.is_global_zero:
+        logged = dict(trainer.logged_metrics)  # on every rank, as this may join them
+        if trainer.is_global_zero:
             with self._failures.going_on("arrange charts"):
-                self._write_charts(trainer)
+                for stage, names in self._headlines.items():
+                    for tag, value in logged.items():
+                        for key, name in names.items():
+                            if _is_logged_as(key, tag) and self._written.get(tag) != self._steps[stage]:
+                                if tag not in self._written and {f"{tag}/low", f"{tag}/high"} <= logged.keys():
+                                    self._bands.append(tag)
+                                self._written[tag] = self._steps[stage]
+                                self._add(boards, stage, _chart(stage, key, name, tag), name, float(value))
 
-    def _write_charts(self, trainer: Trainer) -> None:
+    def _add(self, boards: Sequence[TensorBoard], stage: str, chart: str, name: str, value: float) -> None:
+        charts = self._charts.setdefault(stage, [])
+        for board in boards:
+            folder = board.logger.log_dir
+            lines = self._lines.setdefault(folder, tensorboard.SubRuns(folder))
+            lines.add_scalar(name, board.tag(chart), value, self._steps[stage])
+        if chart not in charts:
+            charts.append(chart)
+        arranged = (*charts, *self._bands)
+        if arranged != self._arranged.get(stage):
+            self._arranged[stage] = arranged
+            self._write_charts(boards)
+
+    def _write_charts(self, boards: Sequence[TensorBoard]) -> None:
         charts = {stage: self._charts[stage] for stage in STAGES if self._charts.get(stage)}
-        if len(charts) > 1:
-            charts["all stages"] = [tag for tags in charts.values() for tag in tags]
-        for board in tensorboards(trainer):
-            tagged = {title: [board.tag(tag) for tag in tags] for title, tags in charts.items()}
+        for board in boards:
+            tagged = {title: [board.tag(chart) for chart in tags] for title, tags in charts.items()}
             tensorboard.add_charts(board.writer, CATEGORY, tagged, map(board.tag, self._bands))
+
+
+def _chart(stage: str, reported: str, name: str, tag: str) -> str:
+    """The chart of a number: that of its prefix and postfix, and of its dataloader."""
+    place = reported.replace(name, "", 1).strip("/_") or stage
+    loader = re.search(r"/dataloader_idx_\d+$", tag)
+    return f"{CATEGORY}/{place}{loader[0] if loader and not place.endswith(loader[0]) else ''}"
 
 
 def _is_logged_as(name: str, tag: str) -> bool:

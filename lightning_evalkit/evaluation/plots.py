@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from lightning_evalkit.sinks.panels import Panel
 
 
-def plot_confusion_matrix(evaluation: Any, ax: Any = None) -> Any:
+def plot_confusion_matrix(evaluation: Any, ax: Any = None, title: str = "") -> Any:
     """Draw targets in rows and predictions in columns, or a row of counts for each label or threshold.
 
-    ``ax`` are matplotlib's axes to draw on, which are returned; without, a figure of its own is.
+    ``ax`` are matplotlib's axes to draw on, which are returned; without, a figure of its own is, with a ``title``.
     """
     from lightning_evalkit.sinks import figures
 
     matrix, names = evaluation.confusion_matrix.cpu(), matrix_labels(evaluation)
     if ax is None:
-        return (figures.confusion_matrix if matrix.ndim == 2 else figures.label_counts)(matrix, names)
+        return (figures.confusion_matrix if matrix.ndim == 2 else figures.label_counts)(matrix, names, title)
     return (figures.matrix_on if matrix.ndim == 2 else figures.label_counts_on)(ax, matrix, names)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.curve_panels import panels
-from lightning_evalkit.evaluation.plots import matrix_labels
-from lightning_evalkit.evaluation.score_snapshot import ScoreSnapshot, score_snapshot
+from lightning_evalkit.evaluation.plots import plot_confusion_matrix
+from lightning_evalkit.evaluation.score_snapshot import score_snapshot
+from lightning_evalkit.reports.schedule import Schedule
 from lightning_evalkit.reports.snapshot import Snapshot, explanation
 from lightning_evalkit.sinks import figures
 from lightning_evalkit.trainer import TrainerFn, steps_done
@@ -20,84 +20,94 @@ if TYPE_CHECKING:
     from lightning_evalkit.reports.soft_failures import SoftFailures
     from lightning_evalkit.trainer import Trainer
 
+CURVES = ("roc", "precision_recall", "thresholds", "reliability")
+"""The tags of the panels, in their order."""
+FINDINGS = "findings/"
+"""What the tags of texts begin with, so that they stand together and before those of stages."""
+
 
 class Drawing:
-    """What is drawn of evaluations, and when: every so many epochs, and always the last."""
+    """What is drawn of evaluations, and when: some epochs, and always the last; texts of the last alone."""
 
     def __init__(
         self,
         failures: SoftFailures,
-        every_n_epochs: int = 1,
+        every_n_epochs: int | None = None,
         figures: bool = True,
         explanations: bool = True,
         curves: bool = True,
+        stages: Sequence[str] = ("val", "test"),
     ) -> None:
-        if not isinstance(every_n_epochs, int) or every_n_epochs < 1:
-            raise DeclarationError(f"expected every_n_epochs to be a whole number from 1 on, got {every_n_epochs!r}.")
-        self.failures, self.every_n_epochs = failures, every_n_epochs
+        self.failures, self.schedule, self.stages = failures, Schedule(every_n_epochs), tuple(stages)
         self.figures, self.explanations, self.curves = figures, explanations, curves
-        self._waiting: dict[str, Snapshot] = {}  # by tag
+        self._waiting: dict[str, Snapshot] = {}  # by tag, to be drawn
+        self._latest: dict[str, Snapshot] = {}  # to be explained
 
     def forget(self) -> None:
         """Begin a run."""
+        self.schedule.begin()
         self._waiting.clear()
+        self._latest.clear()
 
     def show(
         self, trainer: Trainer, boards: Sequence[Board], stage: str, evaluation: Evaluation, distinction: str = ""
     ) -> None:
         """Read what an epoch counted; draw it now, or at the end of the run if no later epoch is drawn."""
-        snapshot = self._read(trainer, stage, evaluation, distinction)
+        if stage not in self.stages:
+            return
+        snapshot = _read(trainer, stage, evaluation, distinction)
         if not trainer.is_global_zero:
             return
-        self._waiting[snapshot.tag("")] = snapshot
-        if (trainer.current_epoch + 1) % self.every_n_epochs == 0:
-            self._draw(boards, self._waiting.pop(snapshot.tag("")))
+        tag = snapshot.tag("")
+        self._waiting[tag] = self._latest[tag] = snapshot
+        if self.schedule.is_due(trainer.current_epoch):
+            self._draw(boards, self._waiting.pop(tag))
 
     def finish(self, boards: Sequence[Board]) -> None:
-        """Draw what the last epochs have not drawn."""
+        """Draw what the last epochs have not drawn, and explain them."""
         for snapshot in self._waiting.values():
             self._draw(boards, snapshot)
+        for snapshot in self._latest.values() if self.explanations else ():
+            with self.failures.going_on("write the explanation", snapshot.start):
+                text = explanation(snapshot.counted)
+                for board in boards:
+                    board.text(f"{FINDINGS}{snapshot.tag('explanation')}", text, snapshot.step)
         self._waiting.clear()
-
-    def _read(self, trainer: Trainer, stage: str, evaluation: Evaluation, distinction: str) -> Snapshot:
-        start, end = evaluation.prefix or f"{stage}/", f"{evaluation.postfix or ''}{distinction}"
-        matrix = text = scores = None
-        if self.figures:
-            with self.failures.going_on("draw the confusion matrix", start):
-                matrix = evaluation.confusion_matrix.cpu()
-        if self.explanations:
-            with self.failures.going_on("write the explanation", start):
-                text = explanation(evaluation)
-        if self.curves:
-            with self.failures.going_on("read the curves", start):
-                scores = score_snapshot(evaluation)
-        # The step of this epoch's scalars, which Lightning logs after the hooks.
-        step = steps_done(trainer) - (stage == "train")
-        epoch = f" · epoch {trainer.current_epoch}" if trainer.state.fn == TrainerFn.FITTING else ""
-        return Snapshot(start, end, epoch, step, matrix_labels(evaluation), matrix, text, scores)
+        self._latest.clear()
 
     def _draw(self, boards: Sequence[Board], snapshot: Snapshot) -> None:
-        if snapshot.matrix is not None:
-            with self.failures.going_on("draw the confusion matrix", snapshot.start):
-                tag = snapshot.tag("confusion_matrix")
-                draw = figures.confusion_matrix if snapshot.matrix.ndim == 2 else figures.label_counts
-                image = figures.pixels(draw(snapshot.matrix, snapshot.matrix_labels, tag + snapshot.epoch))
-                for board in boards:
-                    board.image(tag, image, snapshot.step)
-        if snapshot.explanation is not None:
-            with self.failures.going_on("write the explanation", snapshot.start):
-                for board in boards:
-                    board.text(snapshot.tag("explanation"), snapshot.explanation, snapshot.step)
-        if snapshot.scores is not None:
-            with self.failures.going_on("draw the curves", snapshot.start):
-                self._draw_curves(boards, snapshot, snapshot.scores)
+        with self.schedule.drawing():
+            if self.figures:
+                with self.failures.going_on("draw the confusion matrix", snapshot.start):
+                    self._image(
+                        boards,
+                        snapshot,
+                        "confusion_matrix",
+                        plot_confusion_matrix(snapshot.counted, title=snapshot.title),
+                    )
+            if self.curves:
+                with self.failures.going_on("draw the curves", snapshot.start):
+                    self._draw_curves(boards, snapshot)
 
-    def _draw_curves(self, boards: Sequence[Board], snapshot: Snapshot, scores: ScoreSnapshot) -> None:
+    def _draw_curves(self, boards: Sequence[Board], snapshot: Snapshot) -> None:
+        scores = score_snapshot(snapshot.counted)
+        if scores is None:
+            return
         for name, counts in scores.pr_curves():
             for board in boards:
                 board.pr_curve(snapshot.tag(f"pr_curve/{name}" if name else "pr_curve"), counts, snapshot.step)
-        if self.figures:
-            tag = snapshot.tag("curves")
-            image = figures.pixels(figures.panels(panels(scores), tag + snapshot.epoch))
-            for board in boards:
-                board.image(tag, image, snapshot.step)
+        for what, panel in zip(CURVES, panels(scores), strict=True) if self.figures else ():
+            self._image(boards, snapshot, what, figures.panels([panel], snapshot.title))
+
+    def _image(self, boards: Sequence[Board], snapshot: Snapshot, what: str, figure: Any) -> None:
+        image = figures.pixels(figure)
+        for board in boards:
+            board.image(snapshot.tag(what), image, snapshot.step)
+
+
+def _read(trainer: Trainer, stage: str, evaluation: Evaluation, distinction: str) -> Snapshot:
+    # The step of this epoch's scalars, which Lightning logs after the hooks.
+    step = steps_done(trainer) - (stage == "train")
+    epoch = f" · epoch {trainer.current_epoch}" if trainer.state.fn == TrainerFn.FITTING else ""
+    start, end = evaluation.prefix or f"{stage}/", f"{evaluation.postfix or ''}{distinction}"
+    return Snapshot(start, end, epoch, step, evaluation, evaluation.tally.global_totals)

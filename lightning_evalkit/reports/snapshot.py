@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.evaluation.plots import thresholds_listed
 from lightning_evalkit.inputs.threshold import names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
+    from lightning_evalkit.counts import Totals
     from lightning_evalkit.evaluation.base import Evaluation
-    from lightning_evalkit.evaluation.score_snapshot import ScoreSnapshot
 
 HEADLINES = ("accuracy", "exact_match", "hamming_accuracy", "f1", "f1/micro", "f1/macro")
 """The numbers that belong into one chart."""
@@ -22,21 +19,32 @@ HEADLINES = ("accuracy", "exact_match", "hamming_accuracy", "f1", "f1/micro", "f
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Plain values, which stay when the evaluation is reset."""
+    """What all ranks counted in an epoch, which stays when the evaluation is reset; read only if it is drawn."""
 
     start: str
     end: str
     """What tags begin and end with."""
     epoch: str
     step: int
-    matrix_labels: Sequence[str]
-    matrix: Tensor | None
-    explanation: str | None
-    scores: ScoreSnapshot | None
+    evaluation: Evaluation
+    totals: Totals
 
     def tag(self, what: str) -> str:
         """Where something of this evaluation is shown."""
         return f"{self.start}{what}{self.end}"
+
+    @property
+    def title(self) -> str:
+        """What stands above its figures."""
+        return f"{self.start.rstrip('/')}{self.end}{self.epoch}"
+
+    @cached_property
+    def counted(self) -> Evaluation:
+        """An evaluation that counted this, and asks no other rank."""
+        copy = self.evaluation.clone()
+        copy.tally.sync_on_compute = False
+        copy.tally.load_totals(self.totals)
+        return copy
 
 
 def reported(evaluation: Evaluation) -> dict[str, str]:
@@ -45,9 +53,9 @@ def reported(evaluation: Evaluation) -> dict[str, str]:
     return {name: f"{evaluation.prefix or ''}{name}{evaluation.postfix or ''}" for name in names}
 
 
-def headlines(evaluation: Evaluation) -> list[str]:
-    """The names of its accuracy and F1 as they are reported, at every threshold."""
-    return [tag for name, tag in reported(evaluation).items() if name.partition("@")[0] in HEADLINES]
+def headlines(evaluation: Evaluation) -> dict[str, str]:
+    """Its accuracy and F1, at every threshold: names by what they are reported as."""
+    return {tag: name for name, tag in reported(evaluation).items() if name.partition("@")[0] in HEADLINES}
 
 
 def explanation(evaluation: Any) -> str:

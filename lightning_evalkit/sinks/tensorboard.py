@@ -6,6 +6,7 @@ Scalars are not written here: the training's logger writes them, and charts and 
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from argparse import Namespace
@@ -49,6 +50,28 @@ def add_pr_curve(writer: SummaryWriter, tag: str, counts: Counts, step: int) -> 
     precision, recall = (real.tp / real.predicted_positives).nan_to_num(1.0), real.tp / real.positives
     tp, fp, fn, tn = (cell.numpy() for cell in real.cells)
     writer.add_pr_curve_raw(tag, tp, fp, tn, fn, precision.numpy(), recall.numpy(), step, len(precision))
+
+
+class SubRuns:
+    """Runs inside the folder of a run, one for each line of a chart: TensorBoard colours lines by run, not by tag."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._writers: dict[str, SummaryWriter] = {}
+
+    def add_scalar(self, line: str, chart: str, value: float, step: int) -> None:
+        """A point of a line, under the tag of its chart."""
+        if line not in self._writers:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writers[line] = SummaryWriter(os.path.join(self._folder, line.replace("/", "_")))
+        self._writers[line].add_scalar(chart, value, step)
+
+    def close(self) -> None:
+        """Write what is left."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
 
 
 def add_charts(

@@ -451,4 +451,4 @@ def test_two_processes_count_as_one(tmp_path: Path):
     (tn, fp), (fn, tp) = sklearn.confusion_matrix(torch.cat(batches[1::2]), torch.cat(batches[0::2])).tolist()
     assert first["loaded"] == second["loaded"] == [tp, fp, fn, tn]
     assert (first["own"], second["own"], first["interrupted"]) == (2, 0, {})
-    assert set(tags(tmp_path / "board")["images"]) >= {"val/confusion_matrix", "val/curves", "train/confusion_matrix"}
+    assert set(tags(tmp_path / "board")["images"]) >= {"val/confusion_matrix", "val/roc", "val/reliability"}

@@ -39,6 +39,7 @@ from sklearn import metrics as sklearn
 
 from lightning_evalkit.callbacks import Evaluate, TensorBoardReport
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.reports.drawing import CURVES
 from lightning_evalkit.sinks import figures
 
 if TYPE_CHECKING:
@@ -201,13 +202,13 @@ def test_figures_go_to_every_logger_that_shows_them_and_scalars_to_all(tmp_path:
     evaluate = Evaluate(binary(curves=True), every_n_epochs=2)
     running = fit(evaluate, logger=[board(tmp_path), table, pictures])
     matrix = torch.tensor(np.array(counted(VALIDATION, 1))[[3, 1, 2, 0]].reshape(2, 2))
-    drawn = figures.confusion_matrix(matrix, ("negative", "positive"), "val/confusion_matrix · epoch 1")
+    drawn = figures.confusion_matrix(matrix, ("negative", "positive"), "val · epoch 1")
     assert np.array_equal(pictures.images["val/confusion_matrix", 2 * BATCHES - 1], figures.pixels(drawn))
     assert set(pictures.images) == {
-        (f"val/{what}", epoch * BATCHES - 1) for what in ("confusion_matrix", "curves") for epoch in (2, 3)
+        (f"val/{what}", epoch * BATCHES - 1) for what in ("confusion_matrix", *CURVES) for epoch in (2, 3)
     }
     found = tags(tmp_path / "board")
-    assert set(found["images"]) == {"val/confusion_matrix", "val/curves"}
+    assert set(found["images"]) == {"val/confusion_matrix", *(f"val/{name}" for name in CURVES)}
     assert "val/pr_curve" in found["tensors"]
     with (tmp_path / "table" / "metrics.csv").open() as file:
         lines = [row for row in csv.DictReader(file) if row["val/f1"]]
@@ -228,16 +229,16 @@ def test_scalars_alone_if_figures_are_not_wanted(tmp_path: Path):
 def test_a_report_draws_for_it_and_nothing_twice(order: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     titles, draw = [], figures.confusion_matrix
     monkeypatch.setattr(figures, "confusion_matrix", lambda *given: titles.append(given[2]) or draw(*given))
-    callbacks = [Evaluate(binary(), stages=ALL), TensorBoardReport()][::order]
+    callbacks = [Evaluate(binary(), stages=ALL), TensorBoardReport(every_n_epochs=1, stages=ALL)][::order]
     running = fit(*callbacks, logger=board(tmp_path), max_epochs=2)
     running.test(Plain(), loader(TESTING), verbose=False)
     assert sorted(titles) == [
-        "test/confusion_matrix",
-        *(f"{stage}/confusion_matrix · epoch {epoch}" for stage in ("train", "val") for epoch in (0, 1)),
+        "test",
+        *(f"{stage} · epoch {epoch}" for stage in ("train", "val") for epoch in (0, 1)),
     ]
     found = tags(tmp_path / "board")
     assert set(found["images"]) == {f"{stage}/confusion_matrix" for stage in ALL}
-    assert {"val/explanation/text_summary", "custom_scalars__config__"} <= set(found["tensors"])
+    assert {"findings/val/explanation/text_summary", "custom_scalars__config__"} <= set(found["tensors"])
 
 
 @pytest.mark.parametrize("order", [1, -1])

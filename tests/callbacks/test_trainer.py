@@ -235,6 +235,6 @@ def test_every_callback_and_log_dict_work_alike_under_both_names(tmp_path: Path)
         assert batch.keys() == other.keys()
         assert all(torch.equal(batch[name], other[name]) for name in batch)
     assert tags == shown
-    drawn = {"val/confusion_matrix", "own/confusion_matrix", "val/curves", "prior_correction", "val/loss_profile"}
+    drawn = {"val/confusion_matrix", "own/confusion_matrix", "val/roc", "prior_correction", "val/loss_profile"}
     assert drawn <= {*tags["images"]}
-    assert {"val/explanation/text_summary", "val/threshold/text_summary"} <= {*tags["tensors"]}
+    assert {"findings/val/explanation/text_summary", "val/threshold/text_summary"} <= {*tags["tensors"]}

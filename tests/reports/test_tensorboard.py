@@ -94,7 +94,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             fitting.test(module, datamodule=Rows(task), verbose=False)
     server = Server(folder, log)
     try:
-        server.wait(lambda: all("test/explanation/text_summary" in tags for tags in three(server.get("text/tags"))))
+        server.wait(
+            lambda: all("findings/test/explanation/text_summary" in tags for tags in three(server.get("text/tags")))
+        )
         yield server
     finally:
         server.stop()
@@ -129,7 +131,7 @@ def test_scalars_are_those_of_scikit_learn(server: Server, task: str, stage: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", WAYS)
-def test_no_scalar_was_added(server: Server, task: str):
+def test_no_scalar_was_added_to_the_run_itself(server: Server, task: str):
     tags = server.get("scalars/tags")[task]
     assert not [tag for tag in tags if "hp" in tag]
     names = {name.rpartition("_")[0] if WAYS[task] == "step" else name for name in tags}
@@ -153,7 +155,7 @@ def test_images_show_the_matrices_of_scikit_learn(server: Server, task: str, sta
         with Image.open(io.BytesIO(server.read("images/individualImage", blob_key=query))) as shown:
             assert shown.format == "PNG"
             seen = np.asarray(shown.convert("RGB"))
-        title = tag if stage == "test" else f"{tag} · epoch {epoch}"
+        title = stage if stage == "test" else f"{stage} · epoch {epoch}"
         matrix = torch.from_numpy(numbers(task, stage, epoch)["matrix"])
         assert np.array_equal(seen, figures.pixels(draw(matrix, names, title)))
 
@@ -166,44 +168,48 @@ def plain(text: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", AT)
 def test_texts_explain_the_counts_of_scikit_learn(server: Server, stage: str):
-    found = server.get("text/text", run="binary", tag=f"{stage}/explanation/text_summary")
-    assert [text["step"] for text in found] == STEPS[stage]
-    for text, epoch in zip(found, AT[stage], strict=True):
-        (tn, fp), (fn, tp) = numbers("binary", stage, epoch)["matrix"].tolist()
-        assert plain(text["text"]) == plain(explain(Counts(tp=tp, fp=fp, fn=fn, tn=tn)).markdown())
-        assert "<strong>accuracy and f1" in text["text"]
+    found = server.get("text/text", run="binary", tag=f"findings/{stage}/explanation/text_summary")
+    (text,) = found  # of the last epoch alone
+    assert text["step"] == STEPS[stage][-1]
+    (tn, fp), (fn, tp) = numbers("binary", stage, AT[stage][-1])["matrix"].tolist()
+    assert plain(text["text"]) == plain(explain(Counts(tp=tp, fp=fp, fn=fn, tn=tn)).markdown())
+    assert "<strong>accuracy and f1" in text["text"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "pair"), [("multiclass", "accuracy and f1/micro"), ("multilabel", "exact_match and")])
 def test_texts_explain_many_classes_and_labels(server: Server, task: str, pair: str):
     for stage in AT:
-        found = server.get("text/text", run=task, tag=f"{stage}/explanation/text_summary")
-        assert [text["step"] for text in found] == STEPS[stage]
+        found = server.get("text/text", run=task, tag=f"findings/{stage}/explanation/text_summary")
+        assert [text["step"] for text in found] == STEPS[stage][-1:]
         assert all(pair in text["text"] for text in found)
 
 
 @pytest.mark.slow
-def test_charts_hold_accuracy_and_f1_of_each_stage_and_of_all(server: Server):
+@pytest.mark.parametrize("task", WAYS)
+@pytest.mark.parametrize("stage", AT)
+def test_accuracy_and_f1_are_lines_of_one_chart_in_colours_of_their_own(server: Server, task: str, stage: str):
+    """TensorBoard colours by run: every line is a run, which has the tag of the chart and scikit-learn's numbers."""
+    expected = [numbers(task, stage, epoch) for epoch in AT[stage]]
+    tags = server.get("scalars/tags")
+    for name in (name for name in expected[0] if name != "matrix"):
+        run = f"{task}/{name.replace('/', '_')}"
+        assert f"accuracy and F1/{stage}" in tags[run]
+        found = server.get("scalars/scalars", run=run, tag=f"accuracy and F1/{stage}")
+        values = [pytest.approx(each[name], abs=1e-6) for each in expected]
+        assert [(step, value) for _, step, value in found] == [*zip(STEPS[stage], values, strict=True)]
+
+
+@pytest.mark.slow
+def test_the_layout_has_a_chart_for_each_stage(server: Server):
     (category,) = server.get("custom_scalars/layout")["category"]
     assert category["title"] == "accuracy and F1"
-    charts: dict[str, list[set[str]]] = {}
+    assert {chart["title"] for chart in category["chart"]} == {*AT}
     for chart in category["chart"]:
-        matched = set()
-        for pattern in chart["multiline"]["tag"]:
-            shown = [server.get("custom_scalars/scalars", run=task, tag=pattern) for task in WAYS]
-            assert all(each["regex_valid"] for each in shown)
-            found = {tag for each in shown for tag, series in each["tag_to_events"].items() if series}
-            assert len(found) == 1, pattern  # one tag, and it has points
-            matched |= found
-        charts.setdefault(chart["title"], []).append(matched)
-    expected: dict[str, list[set[str]]] = {}
-    for task in WAYS:
-        stages = {stage: {logged(task, stage, name) for name in numbers(task, stage, 0)} for stage in AT}
-        stages = {stage: {tag for tag in tags if "matrix" not in tag} for stage, tags in stages.items()}
-        for title, tags in {**stages, "all stages": set.union(*stages.values())}.items():
-            expected.setdefault(title, []).append(tags)
-    assert charts == expected
+        (pattern,) = {*chart["multiline"]["tag"]}
+        shown = server.get("custom_scalars/scalars", run="binary/f1", tag=pattern)
+        assert shown["regex_valid"]
+        assert [*shown["tag_to_events"]] == [f"accuracy and F1/{chart['title']}"]
 
 
 @pytest.mark.slow
@@ -267,7 +273,7 @@ def test_two_processes_draw_once_and_count_together(tmp_path: Path):
     found = events(tmp_path)
     half = BATCHES // 2
     assert set(found.Tags()["images"]) == {f"{name}/confusion_matrix" for name in ("train", "val", "lonely")}
-    assert len(list(tmp_path.rglob("events*"))) == 1
+    assert len(list((tmp_path / "run").glob("events*"))) == 1
     for stage in ("train", "val"):
         shown = found.Images(f"{stage}/confusion_matrix")
         assert [image.step for image in shown] == [half - 1, 2 * half - 1]

@@ -27,6 +27,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from lightning_evalkit.callbacks import TensorBoardReport
 from lightning_evalkit.evaluation.curve_panels import panels
 from lightning_evalkit.evaluation.score_snapshot import score_snapshot
+from lightning_evalkit.reports.drawing import CURVES
 from lightning_evalkit.sinks import figures, tensorboard
 from lightning_evalkit.sinks.panels import Line, Panel
 
@@ -133,7 +134,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     server = Server(folder, log)
     try:
         # Texts are written after images, and curves before them.
-        server.wait(lambda: all("val/curves" in server.get("images/tags").get(task, ()) for task in TASKS))
+        server.wait(lambda: all("val/reliability" in server.get("images/tags").get(task, ()) for task in TASKS))
         yield Shown(server, modules)
     finally:
         server.stop()
@@ -169,19 +170,19 @@ def check_curve(curve: dict[str, Any], scores: np.ndarray, truth: np.ndarray) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_images_show_the_curves_of_each_epoch(shown: Shown, task: str):
-    images = shown.server.get("images/images", run=task, tag="val/curves", sample=0)
-    assert [image["step"] for image in images] == LAST_STEPS
-    seen = []
-    for image in images:
-        (key,) = urllib.parse.parse_qs(image["query"])["blob_key"]
-        with Image.open(io.BytesIO(shown.server.read("images/individualImage", blob_key=key))) as decoded:
-            assert decoded.format == "PNG"
-            seen.append(np.asarray(decoded.convert("RGB")))
     scores, y = (torch.cat(parts) for parts in zip(*shown.modules[task].seen[EPOCHS - 1], strict=True))
     kept = updated(evaluation(task), scores.float(), y)
-    title = f"val/curves · epoch {EPOCHS - 1}"
-    assert np.array_equal(seen[-1], figures.pixels(figures.panels(panels(kept), title)))
-    assert seen[0].shape != seen[1].shape or not np.array_equal(*seen)
+    for tag, panel in zip(CURVES, panels(kept), strict=True):
+        images = shown.server.get("images/images", run=task, tag=f"val/{tag}", sample=0)
+        assert [image["step"] for image in images] == LAST_STEPS
+        (key,) = urllib.parse.parse_qs(images[-1]["query"])["blob_key"]
+        content = shown.server.read("images/individualImage", blob_key=key)
+        assert len(content) <= 100_000  # bytes
+        with Image.open(io.BytesIO(content)) as decoded:
+            assert decoded.format == "PNG"
+            assert decoded.width <= 600  # a thumbnail is half as wide, and its letters still half as large
+            seen = np.asarray(decoded.convert("RGB"))
+        assert np.array_equal(seen, figures.pixels(figures.panels([panel], f"val · epoch {EPOCHS - 1}")))
 
 
 # ---- from the state alone
@@ -332,7 +333,7 @@ def test_curves_can_be_left_out(tmp_path: Path):
     assert images == {
         "neither": {"val/confusion_matrix"},
         "no_figures": set(),
-        "both": {"val/confusion_matrix", "val/curves"},
+        "both": {"val/confusion_matrix", *(f"val/{name}" for name in CURVES)},
     }
     assert [len(curves_of(tmp_path, name)) for name in chosen] == [0, 1, 1]
 
@@ -347,7 +348,7 @@ def test_fewer_epochs_are_drawn_and_always_the_last(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(figures, "pixels", lambda _: np.zeros((2, 2, 3), dtype=np.uint8))  # not drawn in full
     module = Trained()
     fit(tmp_path, module, report=TensorBoardReport(every_n_epochs=2), max_epochs=3)
-    assert image_steps(tmp_path, "val/curves") == [5, 8]
+    assert image_steps(tmp_path, "val/roc") == [5, 8]
     steps = [each.step for each in events(tmp_path).Tensors("val/pr_curve")]
     assert steps == [5, 8]
     last = curves_of(tmp_path)["val/pr_curve"][-1]
@@ -359,7 +360,7 @@ def test_tags_have_prefix_and_postfix_and_many_classes_no_pr_curve(tmp_path: Pat
     module = Trained("multiclass", prefix="a_", postfix="_b")
     fit(tmp_path, module, max_epochs=1)
     assert set(curves_of(tmp_path)) == {f"a_pr_curve/{name}_b" for name in CLASSES}
-    assert "a_curves_b" in events(tmp_path).Tags()["images"]
+    assert "a_roc_b" in events(tmp_path).Tags()["images"]
 
 
 @pytest.mark.parametrize(

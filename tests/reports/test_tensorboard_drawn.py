@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ from reported import BATCHES, STEPS, Drawing, Rows, Tiny, data, drawing, evaluat
 from sklearn import metrics as sklearn
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from tensorboard.plugins.hparams import metadata
-from tensorboard_runs import EPOCHS, events, image_steps, overlapping, texts, trainer
+from tensorboard_runs import EPOCHS, STAGES, events, image_steps, overlapping, texts, trainer
 from torch import Tensor, nn
 
 from lightning_evalkit import BinaryEvaluation, Counts
@@ -246,7 +247,7 @@ def test_validation_inside_an_epoch_is_not_the_training_s(way: str, tmp_path: Pa
 def test_fewer_epochs_are_drawn_and_always_the_last(
     every: int, epochs: list[int], tmp_path: Path, drawings: list[Drawing]
 ):
-    running = fit(tmp_path, report=TensorBoardReport(every_n_epochs=every))
+    running = fit(tmp_path, report=TensorBoardReport(every_n_epochs=every, stages=STAGES))
     assert drawings == [drawing("binary", stage, epoch) for epoch in epochs for stage in ("val", "train")]
     running.test(Tiny(), loader("binary", "test"), verbose=False)
     assert len(drawings) == 2 * len(epochs) + 1
@@ -259,7 +260,7 @@ def test_a_test_and_a_validation_alone_are_always_drawn(tmp_path: Path, drawings
     running = trainer(tmp_path, report=report)
     running.test(Tiny(), loader("binary", "test"), verbose=False)
     running.validate(Tiny(), loader("binary", "val"), verbose=False)
-    expected = [(f"{stage}/confusion_matrix", drawing("binary", stage, 0)[1]) for stage in ("test", "val")]
+    expected = [(stage, drawing("binary", stage, 0)[1]) for stage in ("test", "val")]
     assert drawings == expected
     assert set(events(tmp_path).Tags()["images"]) == {"test/confusion_matrix", "val/confusion_matrix"}
 
@@ -272,7 +273,7 @@ class Failing(Tiny):
 
 def test_an_interrupted_training_shows_its_last_state(tmp_path: Path, drawings: list[Drawing]):
     with pytest.raises(RuntimeError, match="out of memory"):
-        fit(tmp_path, Failing(), report=TensorBoardReport(every_n_epochs=5))
+        fit(tmp_path, Failing(), report=TensorBoardReport(every_n_epochs=5, stages=STAGES))
     assert drawings == [drawing("binary", stage, 1) for stage in ("val", "train")]
     tags = events(tmp_path).Tags()["tensors"]
     assert {"_hparams_/session_start_info", "_hparams_/session_end_info"} <= set(tags)
@@ -280,16 +281,16 @@ def test_an_interrupted_training_shows_its_last_state(tmp_path: Path, drawings: 
 
 def test_figures_and_explanations_can_be_left_out(tmp_path: Path):
     for name, chosen in {"figures": {"figures": False}, "texts": {"explanations": False}}.items():
-        fit(tmp_path, name=name, report=TensorBoardReport(**chosen))
+        fit(tmp_path, name=name, report=TensorBoardReport(stages=STAGES, **chosen))
     without_figures, without_texts = events(tmp_path, "figures").Tags(), events(tmp_path, "texts").Tags()
     assert (without_figures["images"], len(without_texts["images"])) == ([], 2)
-    assert "val/explanation/text_summary" in set(without_figures["tensors"]) - set(without_texts["tensors"])
+    assert "findings/val/explanation/text_summary" in set(without_figures["tensors"]) - set(without_texts["tensors"])
 
 
 def test_weighted_counts_are_drawn_and_explained(tmp_path: Path, drawings: list[Drawing]):
     fit(tmp_path, Weighted(weighted=True), max_epochs=1)
     assert drawings == [(title, (1.5 * np.array(matrix)).tolist()) for title, matrix in first_epoch()]
-    assert len(events(tmp_path).Tensors("val/explanation/text_summary")) == 1
+    assert len(events(tmp_path).Tensors("findings/val/explanation/text_summary")) == 1
 
 
 def first_epoch() -> list[Drawing]:
@@ -336,12 +337,14 @@ def test_several_thresholds_are_drawn_and_explained_one_by_one(tmp_path: Path, d
     fit(tmp_path, Several(), max_epochs=1)
     x, y = (tensor.numpy() for tensor in data("binary", "val").tensors)
     matrices = [sklearn.confusion_matrix(y, 1 / (1 + np.exp(-x)) > cut).tolist() for cut in (0.2, 0.9)]
-    assert dict(drawings)["cut_confusion_matrix! · epoch 0"] == matrices
-    (text,) = events(tmp_path).Tensors("cut_explanation!/text_summary")
+    assert dict(drawings)["cut_! · epoch 0"] == matrices
+    (text,) = events(tmp_path).Tensors("findings/cut_explanation!/text_summary")
     written = text.tensor_proto.string_val[0].decode()
     first, second = (explain(counts(matrix)).markdown() for matrix in matrices)
     assert written == f"#### threshold 0.2\n\n{first}\n\n#### threshold 0.9\n\n{second}"
-    assert chart_patterns(tmp_path)["val"] == [r"cut_f1@0\.2!$", r"cut_f1@0\.9!$"]
+    assert chart_patterns(tmp_path)["val"] == [r"accuracy\ and\ F1/cut_!$"]
+    for cut in (0.2, 0.9):
+        assert events(tmp_path, f"run/f1@{cut}").Tags()["scalars"] == ["accuracy and F1/cut_!"]
 
 
 def counts(matrix: list[list[int]]) -> Counts:
@@ -376,9 +379,9 @@ def test_each_dataloader_has_a_figure_and_a_line(tmp_path: Path, drawings: list[
     assert set(events(tmp_path).Tags()["images"]) == {
         *("val/confusion_matrix/held.train_one", "val/confusion_matrix/second", "train/confusion_matrix")
     }
-    assert chart_patterns(tmp_path)["val"] == [
-        f"val/{name}/dataloader_idx_{number}$" for name in ("accuracy", "f1") for number in (0, 1)
-    ]
+    charts = [f"accuracy and F1/val/dataloader_idx_{number}" for number in (0, 1)]
+    assert chart_patterns(tmp_path)["val"] == [f"{re.escape(chart)}$" for chart in charts]
+    assert {*charts} <= {*events(tmp_path, "run/accuracy").Tags()["scalars"]}
 
 
 def test_the_prefix_of_the_logger_is_kept(tmp_path: Path):
@@ -386,7 +389,8 @@ def test_the_prefix_of_the_logger_is_kept(tmp_path: Path):
     fit(tmp_path, logger=logger, max_epochs=1)
     assert set(events(tmp_path).Tags()["images"]) == {"mine-train/confusion_matrix", "mine-val/confusion_matrix"}
     assert "mine-val/f1" in events(tmp_path).Tags()["scalars"]
-    assert chart_patterns(tmp_path)["val"] == [r"mine\-val/accuracy$", r"mine\-val/f1$"]
+    assert chart_patterns(tmp_path)["val"] == [r"mine\-accuracy\ and\ F1/val$"]
+    assert "mine-accuracy and F1/val" in events(tmp_path, "run/f1").Tags()["scalars"]
 
 
 def test_every_tensorboard_logger_is_written_to(tmp_path: Path):
@@ -451,7 +455,7 @@ def test_a_matrix_that_was_not_kept_is_missed_once(tmp_path: Path):
     assert sum("TensorBoardReport" in str(warning.message) for warning in caught) == 1
     tags = events(tmp_path).Tags()
     assert tags["images"] == []
-    assert {"train/explanation/text_summary", "val/explanation/text_summary"} <= set(tags["tensors"])
+    assert {"findings/train/explanation/text_summary", "findings/val/explanation/text_summary"} <= set(tags["tensors"])
 
 
 def test_a_failure_to_draw_is_told_once_and_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -465,7 +469,7 @@ def test_a_failure_to_draw_is_told_once_and_training_goes_on(tmp_path: Path, mon
         running = fit(tmp_path)
     assert sum("TensorBoardReport" in str(warning.message) for warning in caught) == 1
     assert running.current_epoch == EPOCHS
-    assert len(events(tmp_path).Tensors("val/explanation/text_summary")) == EPOCHS
+    assert len(events(tmp_path).Tensors("findings/val/explanation/text_summary")) == 1
 
 
 @pytest.mark.parametrize(
@@ -535,6 +539,6 @@ def test_a_module_without_evaluations_is_told(tmp_path: Path):
 @pytest.mark.parametrize("every", [0, -1, 0.5, "2"])
 def test_a_senseless_interval_is_refused(every: Any):
     with pytest.raises(
-        DeclarationError, match=f"expected every_n_epochs to be a whole number from 1 on, got {every!r}"
+        DeclarationError, match=f"expected every_n_epochs to be a whole number from 1 on, or None, got {every!r}"
     ):
         TensorBoardReport(every_n_epochs=every)

@@ -165,7 +165,7 @@ Drawing = tuple[str, Any]
 
 def drawing(task: str, stage: str, epoch: int) -> Drawing:
     """What has to be drawn."""
-    return f"{stage}/confusion_matrix · epoch {epoch}", numbers(task, stage, epoch)["matrix"].tolist()
+    return f"{stage} · epoch {epoch}", numbers(task, stage, epoch)["matrix"].tolist()
 
 
 def fit(folder: Path, module: LightningModule | None = None, val: Any = None, **options: Any) -> Trainer:

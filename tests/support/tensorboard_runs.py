@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EPOCHS = 3
+STAGES = ("train", "val", "test")
 
 
 def texts(figure: Figure) -> list[Text]:
@@ -41,7 +42,7 @@ def trainer(folder: Path, name: str = "run", report: TensorBoardReport | None = 
     settings = {
         "max_epochs": EPOCHS,
         "logger": TensorBoardLogger(folder, name="", version=name),
-        "callbacks": [report or TensorBoardReport()],
+        "callbacks": [report or TensorBoardReport(every_n_epochs=1, stages=STAGES)],
         "enable_checkpointing": False,
     }
     return Trainer(**(quiet | settings | options))

@@ -1,0 +1,51 @@
+"""Which epochs are drawn: every so many, or a few that are spaced out and take little of the run's time."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from lightning_evalkit.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SHARE = 0.05
+"""Of the run's time that drawing may take before the end."""
+FIRST = 0.5
+"""Seconds that a drawing is taken to need before one was made."""
+
+
+class Schedule:
+    """Decides for every epoch whether it is drawn; the last one always is.
+
+    With ``every_n_epochs`` every n-th is. Without, the epochs 1, 2, 4, 8, … are, each only if all drawings with it take
+    at most a twentieth of the time since the run began.
+    """
+
+    def __init__(self, every_n_epochs: int | None, clock: Callable[[], float] = monotonic) -> None:
+        n = every_n_epochs
+        if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
+            raise DeclarationError(f"expected every_n_epochs to be a whole number from 1 on, or None, got {n!r}.")
+        self.every_n_epochs, self._clock = n, clock
+        self.begin()
+
+    def begin(self) -> None:
+        """Start a run."""
+        self._started, self._spent, self._last = self._clock(), 0.0, FIRST
+
+    def is_due(self, epoch: int) -> bool:
+        """Whether an epoch, the first of which is 0, is drawn at once."""
+        if self.every_n_epochs is not None:
+            return (epoch + 1) % self.every_n_epochs == 0
+        is_spaced_out = (epoch + 1) & epoch == 0
+        return is_spaced_out and self._spent + self._last <= SHARE * (self._clock() - self._started)
+
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Measure a drawing."""
+        before = self._clock()
+        yield
+        self._last = self._clock() - before
+        self._spent += self._last
