@@ -212,4 +212,4 @@ def _read_cells(kept: Tensor) -> Counts:
 def _weighed(cells: list[Event], weight: Tensor | None) -> list[Event]:
     if weight is None:
         return []
-    return [event._replace(amount=torch.where(event.amount, weight, 0.0)) for event in cells]
+    return [Event(group, column, torch.where(amount, weight, 0.0)) for group, column, amount in cells]

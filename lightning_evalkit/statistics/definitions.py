@@ -120,8 +120,10 @@ def f_beta(beta: float) -> Statistic:
     if number == 1:
         formula = "The harmonic mean of precision and recall: 2 tp / (2 tp + fp + fn)."
 
+    real = float(square)  # here, as torch 2.7 does not compile it
+
     def definition(c: Counts) -> Quantity:  # b² as a fraction, multiplied out: Python's numbers stay exact
-        misses, alarms = (float(square), 1.0) if isinstance(c.tp, Tensor) else (square.numerator, square.denominator)
+        misses, alarms = (real, 1.0) if isinstance(c.tp, Tensor) else (square.numerator, square.denominator)
         part = (misses + alarms) * c.tp
         return ratio(part, part + misses * c.fn + alarms * c.fp)
 

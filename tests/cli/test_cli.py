@@ -155,7 +155,7 @@ def test_numbers_too_large_are_an_error_or_an_answer_but_no_traceback(capsys: Ca
         (["explain", "--tp", "1.5"], "Got value: 1.5"),
         (["explain", "--tp", "many"], "Got value: many"),
         (["explain", *ONES, "--format", "xml"], "Got value: xml"),
-        (["explain", *ONES, "--third", "mcc"], "unrecognized arguments: --third mcc"),
+        (["explain", *ONES, "--third", "mcc"], "nrecognized arguments: --third mcc"),
         (["explain", "--tp"], "expected one argument"),
     ],
 )

@@ -344,7 +344,7 @@ def test_wrong_use_is_one_readable_line(
     [
         (("--epochs", "many"), "invalid int value: 'many'"),
         (("--seed", "1.5"), "invalid int value: '1.5'"),
-        (("--frobnicate",), "unrecognized arguments: --frobnicate"),
+        (("--frobnicate",), "nrecognized arguments: --frobnicate"),
     ],
 )
 def test_arguments_that_cannot_be_read(capsys: Capture, arguments: tuple[str, ...], expected: str):

@@ -24,6 +24,7 @@ from device import (
 )
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from versions import compiles
 
 from lightning_evalkit import MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.errors import InputError
@@ -382,6 +383,7 @@ COMPILED = {
 """A graph of each kind in one mode; the state, which the modes are about, is that of test_compile in every mode."""
 
 
+@compiles
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_graph_of_another_test")
 @pytest.mark.parametrize(("name", "mode"), COMPILED.items())

@@ -15,6 +15,7 @@ from device import deferred
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from versions import compiles
 
 from lightning_evalkit import MulticlassEvaluation
 from lightning_evalkit.evaluation.slices import Slices
@@ -124,6 +125,7 @@ def test_unequal_logits_whose_probabilities_round_to_equal_ones_predict_the_larg
     assert int(sums.hits.sum()) == 1
 
 
+@compiles
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
 @pytest.mark.parametrize("kind", KINDS, ids=str)

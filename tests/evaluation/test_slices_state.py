@@ -18,6 +18,7 @@ from sliced import CASES, GROUPS, Case, cells, deferred, every_case, filled, sam
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torchmetrics import MetricCollection
+from versions import compiles
 
 from lightning_evalkit import BinaryEvaluation, Slices
 from lightning_evalkit.errors import InputError
@@ -120,6 +121,7 @@ def test_deferred_updates_make_no_tensor_of_the_size_of_the_state(name: str) -> 
     assert 8 <= operators.size <= 100
 
 
+@compiles
 @pytest.mark.slow
 def test_equal_batches_are_one_graph() -> None:
     from torch._dynamo.testing import CompileCounter

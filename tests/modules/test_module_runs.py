@@ -33,7 +33,7 @@ from classifiers import (
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.cli import LightningCLI
 from torch import Tensor, nn
-from versions import STRICT
+from versions import STRICT, compiles
 
 from lightning_evalkit.errors import DeclarationError, InputError, UndefinedWarning
 from lightning_evalkit.modules import BinaryClassifier, MulticlassClassifier, MultilabelClassifier
@@ -379,6 +379,7 @@ def test_weights_of_a_loss_are_not_rounded_in_low_precision(task: str, options: 
 # ---- compiled
 
 
+@compiles
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_graph_of_another_test")
 @pytest.mark.parametrize("name", ["binary_pos_weight", "binary_weighted", "multiclass_focal", "multilabel_pos_weights"])

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.testing import CompileCounter
+from versions import compiles, has
 
 from lightning_evalkit import BinaryEvaluation
 from lightning_evalkit.errors import InputError
@@ -20,7 +21,7 @@ from lightning_evalkit.metrics import BinaryF1Score, BinaryStatScores
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, compiles]
 
 MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
 
@@ -274,7 +275,8 @@ def test_wrong_shapes_raise_while_compiling_and_leave_the_state() -> None:
     metric = BinaryEvaluation("logits")
     metric.update(torch.zeros(3), torch.ones(3))
     before = totals(metric)
-    with pytest.raises(Exception, match=r"squeeze\(-1\)"):
+    words = r"squeeze\(-1\)" if has("torch", "2.13") else None  # torch 2.7 does not pass the message on
+    with pytest.raises(Exception, match=words):
         compiled(metric)(torch.zeros(3, 1), torch.zeros(3))
     assert totals(metric) == before
 

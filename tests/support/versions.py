@@ -18,6 +18,7 @@ def since(package: str, release: str, reason: str) -> pytest.MarkDecorator:
 
 
 as_torchmetrics = since("torchmetrics", "1.9", "its arguments and results are the reference, and earlier ones differ")
+compiles = since("torch", "2.7", "earlier ones cannot trace an update as one graph, and run it eagerly")
 
 STRICT: dict[str, Any] = {"weights_only": True} if has("lightning", "2.6") else {}
 """What ``fit``, ``test`` and ``predict`` are told, so that they load plain numbers and tensors only."""
