@@ -2,15 +2,21 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+OLDEST_PYTHON ?= python3.10
+OLDEST ?= .venv-oldest
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types benchmarks clean
+.PHONY: demo test test-oldest lint types benchmarks clean
 
 demo: $(VENV)/.demo
 	$(BIN)/evalkit reproduce
 
 test: $(VENV)/.dev lint types
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The suite with the oldest supported releases: several GB, as old torch comes with CUDA. Not part of `make test`.
+test-oldest: $(OLDEST)/.test
+	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -42,5 +48,11 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[dev]"
 	@touch $@ $(VENV)/.demo
 
+$(OLDEST)/.test: pyproject.toml constraints-oldest.txt
+	$(OLDEST_PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt \
+		--editable ".[test]"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hatchling.builders.sdist import SdistBuilder
 from packaging.requirements import Requirement
+from packaging.version import Version
 from pages import PAGES
 
 import lightning_evalkit
@@ -179,9 +180,9 @@ def test_continuous_integration_calls_make_test():
     assert "make test" in script.read_text(encoding="utf-8").splitlines()
 
 
-def pins() -> dict[str, str]:
-    """The pinned version of every package in constraints.txt."""
-    lines = (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines()
+def pins(file: str = "constraints.txt") -> dict[str, str]:
+    """The pinned version of every package in a file of constraints."""
+    lines = (REPOSITORY / file).read_text(encoding="utf-8").splitlines()
     pinned = {}
     for requirement in (Requirement(line) for line in lines if line.strip() and not line.startswith("#")):
         [only] = requirement.specifier
@@ -192,6 +193,18 @@ def pins() -> dict[str, str]:
 
 def plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_the_oldest_releases_that_are_allowed_are_those_that_are_tested():
+    project, oldest = declared(), pins("constraints-oldest.txt")
+    lines = [*project["dependencies"], *project["optional-dependencies"]["data"]]
+    floors = {}
+    for requirement in map(Requirement, lines):
+        [floor] = [each.version for each in requirement.specifier if each.operator == ">="]
+        floors[plain(requirement.name)] = Version(floor)
+    assert len(floors) == 12
+    assert floors == {name: Version(oldest[name]) for name in floors}
+    assert oldest["pytorch-lightning"] == oldest["lightning"]
 
 
 def test_every_requirement_is_pinned_within_its_bounds():
