@@ -12,7 +12,6 @@ from typing import Any
 
 import misused
 import pytest
-import tomllib
 import torch
 from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
@@ -198,6 +197,7 @@ print("imported:", "lightning_evalkit.callbacks" in sys.modules)
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that offers the entry points which pyproject.toml declares."""
+    tomllib = pytest.importorskip("tomllib")  # from Python 3.11 on
     declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["entry-points"]
     folder = tmp_path_factory.mktemp("installed")
     about = folder / "entry_points_of_the_work_tree-1.dist-info"
