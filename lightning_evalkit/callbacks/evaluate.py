@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.callbacks.parts import epoch_log
+from lightning_evalkit.callbacks.parts.repeated_rows import RepeatedRows
 from lightning_evalkit.callbacks.parts.step_outputs import StepOutputs
 from lightning_evalkit.callbacks.tensorboard_report import TensorBoardReport
 from lightning_evalkit.errors import DeclarationError, InputError, nearest
@@ -80,6 +81,7 @@ class Evaluate(Callback):
         self._prog_bar, self._figures, self._intervals = tuple(prog_bar), figures, intervals
         self._drawing = Drawing(SoftFailures(type(self).__name__), every_n_epochs, explanations=False)
         self._resuming, self._interrupted = True, False
+        self._repeats = RepeatedRows(type(self).__name__)
 
     def evaluation(self, stage: Stage = "val", dataloader_idx: int = 0) -> Evaluation:
         """Return the evaluation of a stage, which holds what its last epoch counted."""
@@ -104,10 +106,12 @@ class Evaluate(Callback):
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the last epoch."""
+        self._look("val", trainer)
         self.stages.begin("val", _loaders(trainer), pl_module.device)
 
     def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the last epoch."""
+        self._look("test", trainer)
         self.stages.begin("test", _loaders(trainer), pl_module.device)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
@@ -174,6 +178,10 @@ class Evaluate(Callback):
         epoch_log.explain_refusal(exception, names)
 
     # ---- counting and logging
+
+    def _look(self, stage: Stage, trainer: Trainer) -> None:
+        if self.stages.of(stage):
+            self._repeats.look(trainer)
 
     def _count(self, module: LightningModule, stage: Stage, outputs: Any, batch: Any, place: int) -> None:
         if not self.stages.of(stage):

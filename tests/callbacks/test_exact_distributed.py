@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import re
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -264,6 +265,17 @@ def test_callbacks_of_this_package_have_the_numbers_of_one_process(found: ranks.
     for rank in played(found, world, "called_back"):
         assert rank[length] == {**alone, "values": same(alone["values"])}
         assert rank[length]["values"]["test/accuracy"] == pytest.approx(right / length)
+
+
+@pytest.mark.slow
+def test_evaluate_alone_says_how_many_rows_it_counts_more_than_once(found: ranks.Found) -> None:
+    first, second = played(found, 2, "padded")
+    for rank in (first, second):
+        assert {case: ended["counted"] for case, ended in rank.items()} == {(13, 0): 14, (12, 0): 12, (13, 1): 8}
+    assert [len(ended["said"]) for ended in first.values()] == [1, 0, 0]
+    [said] = first[13, 0]["said"]
+    assert re.match(r"Evaluate counts 1 row of validation more than once: .* Add ExactDistributedEvaluation\(\)", said)
+    assert not any(ended["said"] for ended in second.values())
 
 
 # ---- what is said

@@ -180,3 +180,17 @@ def called_back(rank: int, world: int) -> Any:
         values |= {name: value.item() for name, value in running.callback_metrics.items()}
         found[length] = {"values": values, "counts": ranks.cells(evaluate.evaluation("test")), "said": said}
     return found
+
+
+def padded(rank: int, world: int) -> Any:
+    """``Evaluate`` alone, where Lightning repeats rows."""
+    found = {}
+    for length, options in ((13, {}), (12, {}), (13, {"limit_val_batches": 1})):
+        evaluate = Evaluate(BinaryEvaluation("logits", zero_division=0.0), figures=False)
+        running = trainer(world, evaluate, exact=False, **options)
+        with listening() as said:
+            for _ in range(2):
+                running.validate(Returning(), loader(length, 4), verbose=False)
+        counted = int(evaluate.evaluation("val").counts.total.sum())
+        found[length, len(options)] = {"counted": counted, "said": [each for each in said if "Evaluate counts" in each]}
+    return found

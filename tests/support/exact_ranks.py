@@ -25,6 +25,7 @@ from exact_metrics import (
     classified,
     held,
     measured,
+    padded,
     scores,
 )
 from exact_trainers import (
@@ -464,6 +465,7 @@ SCENES: ranks.Scenes = {
     "held": held,
     "classified": classified,
     "called_back": called_back,
+    "padded": padded,
     "named": named,
     "together": together,
     "interrupted": interrupted,
@@ -473,7 +475,7 @@ SCENES: ranks.Scenes = {
 }
 WHERE: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("fitted", "sampled", "limited", "repeated", "logged", "emptied", "measured", "held"), (2, 3)),
-    **dict.fromkeys(("worked", "named", "together", "interrupted", "copied", "sharded"), (2,)),
+    **dict.fromkeys(("worked", "padded", "named", "together", "interrupted", "copied", "sharded"), (2,)),
     **dict.fromkeys(("classified", "called_back"), (1, 2, 3)),
     "alone": (1,),
 }

@@ -81,7 +81,7 @@ def unknown(loader: Any) -> str | None:
         return "it is not a torch DataLoader, nor a TensorLoader with its rows in order" if shuffled else None
     if isinstance(loader.dataset, IterableDataset):
         return "which row an iterable data set gives to which rank is its own affair"
-    sampler = _sampler(loader)
+    sampler = sampler_of(loader)
     if not isinstance(sampler, DistributedSampler):
         return f"its {type(sampler).__name__} does not share out rows to ranks"
     # A sampler derived from those that share out rows in turn may do it in another way.
@@ -112,11 +112,12 @@ def _padded_orders() -> list[Any]:
     return [each.__iter__ for each in samplers]
 
 
-def _sampler(loader: DataLoader[Any]) -> Any:
+def sampler_of(loader: DataLoader[Any]) -> Any:
+    """What shares out the rows of a loader."""
     batches: Any = loader.batch_sampler
     return loader.sampler if batches is None else getattr(batches, "sampler", batches)
 
 
 def _repeats(loader: DataLoader[Any]) -> bool:
-    sampler = _sampler(loader)
+    sampler = sampler_of(loader)
     return bool(sampler.rank + (len(sampler) - 1) * sampler.num_replicas >= len(sampler.dataset))
