@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NOT_OF_THE_MODEL = ("labels", "sample_weight")
 OF_OTHER_OUTPUTS = ("id2label", "label2id")
-"""Names that a configuration object has for two labels by default; releases before 5.23 count them instead."""
+"""Names that a configuration object has for two labels by default; older releases count them instead."""
 
 
 class TextClassifier(Classifier):
