@@ -245,7 +245,7 @@ def test_a_step_that_takes_an_iterator():
         ({"stages": ["val", "val"]}, "expected different stages"),
         ({"prog_bar": ["acuracy"]}, "'acuracy' in prog_bar is not known: did you mean 'accuracy'"),
         ({"prog_bar": "f1"}, r"write \['f1'\]"),
-        ({"every_n_epochs": 0}, "expected every_n_epochs to be a whole number from 1 on, got 0"),
+        ({"every_n_epochs": 0}, "expected every_n_epochs to be a whole number from 1 on, or None, got 0"),
         ({"take": second_of_batch, "target_key": "y"}, "a function, or keys of what the step returns; got both"),
     ],
 )

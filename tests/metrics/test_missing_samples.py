@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import torch
 import torchmetrics.functional.classification as peer
+from versions import as_torchmetrics
 
 from lightning_evalkit import BinaryEvaluation, functional, metrics
+
+pytestmark = as_torchmetrics
 
 BOUNDS = {"min_precision": 0.6, "min_recall": 0.6, "min_specificity": 0.6, "min_sensitivity": 0.6}
 CURVES = ("roc", "precision_recall_curve", "auroc", "average_precision", "eer", "logauc")

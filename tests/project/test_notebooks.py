@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbformat import NotebookNode
+from versions import skip_without_transformers
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.rglob("*.ipynb"))
@@ -56,6 +57,7 @@ def test_all_notebooks_are_here():
 @pytest.mark.filterwarnings("ignore")  # of the packages that run notebooks
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs_and_shows_what_is_committed(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    skip_without_transformers(path.read_text(encoding="utf-8"))
     monkeypatch.setenv("PYTHONWARNINGS", "ignore:IProgress not found")  # of tqdm, which other packages import
     committed, fresh = read(path), read(path)
     NotebookClient(fresh, timeout=240, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
@@ -72,6 +74,7 @@ def test_runs_and_shows_what_is_committed(path: Path, tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_uses_public_names_only(path: Path):
+    skip_without_transformers(path.read_text(encoding="utf-8"))
     names = imported(read(path))
     assert len(names) >= 5
     for module, name in names:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from pages import PAGES, REPOSITORY, anchors, blocks, commands, links, run, shortened
+from versions import skip_without_transformers
 
 from lightning_evalkit.statistics import SCORE_STATISTICS, STATISTICS
 
@@ -42,6 +43,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    skip_without_transformers(text_of(page))
     monkeypatch.chdir(tmp_path)  # whatever an example writes is thrown away
     run(blocks(text_of(page)), page.name)
 

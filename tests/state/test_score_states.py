@@ -31,6 +31,7 @@ from score_batches import (
 )
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from versions import compiles
 
 from lightning_evalkit import BinaryEvaluation
 from lightning_evalkit.errors import InputError
@@ -51,6 +52,9 @@ PRETENDED = VARIANTS | {
 }
 
 
+@pytest.mark.skipif(
+    torch.version.cuda is not None and not torch.cuda.is_available(), reason="a build for CUDA asks for its driver"
+)
 @pytest.mark.parametrize("name", PRETENDED)
 def test_an_update_reads_nothing_back_and_adds_in_order(name: str) -> None:
     """The first update may bring thresholds to the device, no other."""
@@ -75,6 +79,7 @@ def test_an_update_reads_nothing_back_and_adds_in_order(name: str) -> None:
 COMPILED = ("binary_logits", "binary_weighted", "classes_ignoring", "labels", "given", "calibration_classes")
 
 
+@compiles
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMPILED)
 def test_equal_batches_are_one_graph(name: str) -> None:
@@ -106,6 +111,7 @@ def test_equal_batches_are_one_graph(name: str) -> None:
     _assert_same_results(counting.compute(), eager.compute())
 
 
+@compiles
 def test_compiled_bad_scores_are_found_out() -> None:
     torch._dynamo.reset()
     evaluation = BinaryEvaluation("probabilities", curves=True, resolution=8)

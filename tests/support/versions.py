@@ -20,5 +20,12 @@ def since(package: str, release: str, reason: str) -> pytest.MarkDecorator:
 as_torchmetrics = since("torchmetrics", "1.9", "its arguments and results are the reference, and earlier ones differ")
 compiles = since("torch", "2.7", "earlier ones cannot trace an update as one graph, and run it eagerly")
 
+
+def skip_without_transformers(text: str) -> None:
+    """Skip what needs transformers where it is not installed: it is an extra."""
+    if "integrations.transformers" in text:
+        pytest.importorskip("transformers")
+
+
 STRICT: dict[str, Any] = {"weights_only": True} if has("lightning", "2.6") else {}
 """What ``fit``, ``test`` and ``predict`` are told, so that they load plain numbers and tensors only."""
