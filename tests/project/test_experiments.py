@@ -295,7 +295,6 @@ def best_cost(threshold: float) -> float:
 
 def test_threshold():
     found = decided("imbalance_and_loss/threshold")
-    assert round(found["val/threshold"], 3) == 0.081
     assert 0.03 < found["val/threshold"] < 0.1, "1 / (1 + 20), as far as 2,000 rows tell"
     for ending in ("0.5", "tuned"):
         assert found[f"test/cost@{ending}"] == pytest.approx(cost_of(found, ending), abs=1e-6)
