@@ -51,7 +51,7 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 $(OLDEST)/.test: pyproject.toml constraints-oldest.txt
 	$(OLDEST_PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt \
-		--editable ".[test]"
+		--editable ".[test,transformers]"
 	@touch $@
 
 clean:
