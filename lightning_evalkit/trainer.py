@@ -2,8 +2,8 @@
 
 ``lightning.pytorch`` and ``pytorch_lightning`` are the same code under two names: a trainer, a logger or a module of
 one is no instance of the other's classes. Callbacks and modules ask here, and so work under either. Every private name
-in use stands in ``PRIVATE`` or ``FIELDS``: a test looks each of them up, so that a release that takes one away fails
-with a sentence.
+in use stands in tests/support/private_names.py: a test looks each of them up, so that a release that takes one away
+fails with a sentence.
 """
 
 from __future__ import annotations
@@ -35,38 +35,6 @@ elif Version(version("lightning")) < Version("2.6"):
 
 TRAINERS = ("lightning.pytorch", "pytorch_lightning")
 FABRICS = ("lightning.fabric", "lightning_fabric")
-
-PRIVATE = {
-    "trainer.trainer:Trainer": ("_results", "_evaluation_loop"),
-    "trainer.connectors.logger_connector.result:_ResultCollection": ("_forked_name", "update_metrics"),
-    "trainer.connectors.checkpoint_connector:_CheckpointConnector": (
-        "resume_start",
-        "restore_model",
-        "restore_callbacks",
-        "restore_training_state",
-    ),
-    "loops.training_epoch_loop:_TrainingEpochLoop": ("_should_check_val_fx", "_should_accumulate"),
-    "loops.evaluation_loop:_EvaluationLoop": ("_is_sequential", "num_dataloaders", "restarted_mid_evaluation"),
-    "loops.fetchers:_DataLoaderIterDataFetcher": (),
-    "strategies.strategy:Strategy": (
-        "barrier",
-        "broadcast",
-        "reduce_boolean_decision",
-        "process_dataloader",
-        "save_checkpoint",
-    ),
-    "overrides.distributed:UnrepeatedDistributedSampler": (),
-    "overrides.distributed:UnrepeatedDistributedSamplerWrapper": (),
-    "callbacks.callback:Callback": ("_generate_state_key",),
-    "loggers.tensorboard:TensorBoardLogger": ("LOGGER_JOIN_CHAR",),
-}
-"""Classes of Lightning, by module, and methods of theirs in use that are not part of the documented interface."""
-FIELDS = {
-    "fit_loop": ("_combined_loader", "_data_fetcher", "epoch_progress"),
-    "fit_loop.epoch_loop": ("_batches_that_stepped", "batch_progress", "val_loop", "batch_idx", "restarting"),
-    "fit_loop.epoch_loop.val_loop": ("_has_run", "_data_fetcher", "_combined_loader", "batch_progress"),
-}
-"""Fields of a trainer's loops in use."""
 
 
 # ---- two names
@@ -230,6 +198,8 @@ def takes_iterator(trainer: Trainer) -> bool:
 
 BEGUN = {"ready": 1, "started": 1, "processed": 0, "completed": 0}
 """Lightning's progress of a validation at its first batch."""
+RESTORING = ("resume_start", "restore_model", "restore_callbacks", "restore_training_state")
+"""Lightning's functions that read a checkpoint."""
 
 
 def loader_states(checkpoint: dict[str, Any]) -> int:
@@ -264,8 +234,7 @@ def last_saved(callback: Any) -> tuple[int, str]:
 
 def failed_while_loading(traceback_files: Collection[tuple[str, str]]) -> bool:
     """Whether one of these frames, (file, function), is where Lightning reads a checkpoint."""
-    names = PRIVATE["trainer.connectors.checkpoint_connector:_CheckpointConnector"]
-    return any(file.endswith("checkpoint_connector.py") and function in names for file, function in traceback_files)
+    return any(file.endswith("checkpoint_connector.py") and function in RESTORING for file, function in traceback_files)
 
 
 # ---- several processes

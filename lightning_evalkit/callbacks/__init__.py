@@ -19,6 +19,7 @@ from lightning_evalkit.callbacks.diagnose import Diagnose as Diagnose
 from lightning_evalkit.callbacks.evaluate import Evaluate as Evaluate
 from lightning_evalkit.callbacks.exact_distributed import ExactDistributedEvaluation as ExactDistributedEvaluation
 from lightning_evalkit.callbacks.exact_resume import ExactResume as ExactResume
+from lightning_evalkit.callbacks.keep_counts import KeepCounts as KeepCounts
 from lightning_evalkit.callbacks.loss_report import LossReport as LossReport
 from lightning_evalkit.callbacks.prior_correction import PriorCorrection as PriorCorrection
 from lightning_evalkit.callbacks.temperature_scaling import TemperatureScaling as TemperatureScaling

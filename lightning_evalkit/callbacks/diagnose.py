@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.callbacks.diagnosing.watch import Watch
 from lightning_evalkit.callbacks.parts.restoring import RestoringCallback
+from lightning_evalkit.diagnosis.accepted import accepted
 from lightning_evalkit.diagnosis.numbers import seen_counts
 from lightning_evalkit.diagnosis.report import Diagnosis, about_subject, joined, judged, without_known
 from lightning_evalkit.diagnosis.seen import SANITY, Owner
 from lightning_evalkit.reports.loggers import tensorboards
 from lightning_evalkit.reports.soft_failures import SoftFailures
 from lightning_evalkit.sinks.files import write_json
+from lightning_evalkit.sinks.terminal import show_diagnosis
 from lightning_evalkit.trainer import steps_done
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ class Diagnose(RestoringCallback):
     test, once, and again only if that has changed. ``diagnosis`` holds the last one; it is also written as
     diagnosis.json beside the logs (with ``sarif=True`` as diagnosis.sarif too) and to TensorBoard's text tab.
 
-    ``ignore`` are codes of rules (``evalkit rules`` lists them), ``baseline`` a JSON file of fingerprints of findings
-    that are known. With ``strict=True`` a run that has errors ends with exit code 3, after it has been saved.
+    ``ignore`` are codes of rules (``evalkit rules`` lists them), ``baseline`` a JSON file of findings that are known: a
+    list of fingerprints, or a diagnosis.json. With ``strict=True`` a run that has errors ends with exit code 3, after
+    it has been saved.
     ``hints=True`` prints hints as well, which may be wrong.
     """
 
@@ -48,7 +50,7 @@ class Diagnose(RestoringCallback):
         sarif: bool = False,
     ) -> None:
         self.ignore, self.strict, self.hints, self.sarif = tuple(ignore), strict, hints, sarif
-        self.known = tuple(json.loads(Path(baseline).read_text(encoding="utf-8"))) if baseline else ()
+        self.known = accepted(baseline) if baseline else ()
         self.diagnosis = Diagnosis(())
         self._watch: Watch | None = None
         self._said: tuple[str, ...] = ()
@@ -188,7 +190,8 @@ class Diagnose(RestoringCallback):
 
     def _show(self, trainer: Trainer) -> None:
         text = Diagnosis(self.diagnosis.findings if self.hints else self.diagnosis.issues, self.diagnosis.passed)
-        print(f"{chr(10) if trainer.progress_bar_callback else ''}Diagnose: {text}")  # below the bar
+        print("\nDiagnose: " if trainer.progress_bar_callback else "Diagnose: ", end="")  # below the bar
+        show_diagnosis(text)
         for board in tensorboards(trainer):
             board.text("diagnosis", text.markdown(), steps_done(trainer))
         if (folder := _folder(trainer)) is not None:

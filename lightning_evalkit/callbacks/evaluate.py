@@ -8,6 +8,7 @@ from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.callbacks.parts import epoch_log
 from lightning_evalkit.callbacks.parts.repeated_rows import RepeatedRows
+from lightning_evalkit.callbacks.parts.row_ids import RowIds
 from lightning_evalkit.callbacks.parts.step_outputs import StepOutputs
 from lightning_evalkit.callbacks.tensorboard_report import TensorBoardReport
 from lightning_evalkit.errors import DeclarationError, InputError, nearest
@@ -37,8 +38,9 @@ class Evaluate(Callback):
     A step returns a dict with its predictions under "logits", "probabilities" or "preds" (as the evaluation's
     ``inputs`` declares), its "target", and for weighted evaluations "sample_weight". ``preds_key``, ``target_key`` and
     ``weight_key`` name other keys. Weights that reach an unweighted evaluation are refused, unless ``weight_key=None``
-    says to ignore them. Alternatively, ``take`` is a function of the step's output and its batch that returns (preds,
-    target), (preds, target, sample_weight), or None to skip the batch.
+    says to ignore them. An evaluation with ``buckets`` counts rows by their number, or by the ids that a step returns
+    as "sample" or "cluster". Alternatively, ``take`` is a function of the step's output and its batch that returns
+    (preds, target), (preds, target, sample_weight), or None to skip the batch.
 
     Each of the ``stages``, and each dataloader in it, has an evaluation of its own: ``evaluate.evaluation("val")``
     holds what the last epoch counted, without the sanity check. Numbers are logged as "val/accuracy", or as
@@ -81,7 +83,7 @@ class Evaluate(Callback):
         self._prog_bar, self._figures, self._intervals = tuple(prog_bar), figures, intervals
         self._drawing = Drawing(SoftFailures(type(self).__name__), every_n_epochs, explanations=False)
         self._resuming, self._interrupted = True, False
-        self._repeats = RepeatedRows(type(self).__name__)
+        self._repeats, self._rows = RepeatedRows(type(self).__name__), RowIds()
 
     def evaluation(self, stage: Stage = "val", dataloader_idx: int = 0) -> Evaluation:
         """Return the evaluation of a stage, which holds what its last epoch counted."""
@@ -102,16 +104,19 @@ class Evaluate(Callback):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the last epoch."""
+        self._rows.begin("train")
         self.stages.begin("train", 1, pl_module.device)
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the last epoch."""
         self._look("val", trainer)
+        self._rows.begin("val")
         self.stages.begin("val", _loaders(trainer), pl_module.device)
 
     def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the last epoch."""
         self._look("test", trainer)
+        self._rows.begin("test")
         self.stages.begin("test", _loaders(trainer), pl_module.device)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
@@ -190,7 +195,8 @@ class Evaluate(Callback):
         found = self._outputs.of(outputs, batch, f"{step} of {type(module).__name__}")
         if found is not None:
             evaluation = self.stages.at(stage, place)
-            evaluation.update(*(tensor.to(evaluation.tally.device) for tensor in found))
+            tensors = [tensor.to(evaluation.tally.device) for tensor in found]
+            evaluation.update(*tensors, **self._rows.ids(evaluation, stage, place, tensors[1], outputs))
 
     def _end(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
         """Compute on every rank, also on one without data: it is a collective."""

@@ -71,7 +71,7 @@ class PriorCorrection(Correction):
                 corrected = (chances.logit() - shift).sigmoid()
                 lines.append(Line(chances, corrected, f"{name}logit − {shift:.3f}", number=place % 10))
             panel = Panel("Prior correction", "probability as trained", "probability as corrected", lines)
-            image = figures.pixels(figures.panels([panel]))
+            image = figures.thumbnail(figures.panels([panel]))
             boards: list[Board] = [*tensorboards(trainer), *other_boards(trainer)]
             for board in boards:
                 board.image("prior_correction", image, 0)

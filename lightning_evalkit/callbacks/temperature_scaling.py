@@ -103,7 +103,7 @@ class TemperatureScaling(Correction, FittedOnValidation):
         else:
             values["val/log_loss@scaled"] = self._fit_vector(self.correction)
         self._fitted = True
-        self.show(trainer, "val/temperature", [over_temperatures(self.profile, found)], self._described(values))
+        self.show(trainer, "val/temperature_scaling", [over_temperatures(self.profile, found)], self._described(values))
         return values
 
     def _fit_vector(self, scaling: rescaling.VectorScaling) -> float:

@@ -108,7 +108,7 @@ class ThresholdTuning(FittedOnValidation):
         chosen = self._possible(choice)
         self.threshold = chosen[0] if isinstance(self.evaluation, BinaryEvaluation) else chosen
         values = self._of_validation(choice, chosen)
-        self.show(trainer, "val/threshold", [self._panel(chosen)], _table(values))
+        self.show(trainer, "val/threshold_tuning", [self._panel(chosen)], _table(values))
         return values
 
     def _possible(self, choice: Choice) -> list[float]:

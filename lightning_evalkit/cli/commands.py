@@ -2,6 +2,8 @@
 
 COMMANDS = {
     "explain": "Say why two numbers of a confusion matrix are equal or not.",
+    "diagnose": "Say what an expert would say about the numbers of a confusion matrix, checkpoint or run.",
+    "compare": "Say which numbers of two runs differ by more than chance.",
     "rules": "List what Diagnose looks for in a run.",
     "rule": "Print the page of one rule: what it finds, why it matters, the remedy.",
     "reproduce": "Show where accuracy and F1 coincide, part and cross: data, training, table, figure, curves.",

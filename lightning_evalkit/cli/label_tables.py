@@ -1,15 +1,16 @@
-"""Confusion matrices and files of labels, for ``evalkit explain``: what a person or another program has counted."""
+"""Confusion matrices and files of labels, for the command line: what a person or another program has counted."""
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from itertools import chain
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from lightning_evalkit.cli.label_files import columns_of, labels_of, rows_of
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.errors import InputError, nearest
 
@@ -19,10 +20,16 @@ if TYPE_CHECKING:
     from jsonargparse import Namespace
     from torch import Tensor
 
+    from lightning_evalkit.cli.label_files import Columns
     from lightning_evalkit.diagnosis import Finding
+    from lightning_evalkit.evaluation.base import Evaluation
 
 MOST = 100_000_000
 """Samples of a matrix, each of which is counted."""
+MATRIX = 1_000
+"""Classes of which it is kept which is taken for which: it says how sure averages are."""
+BUCKETS = 1024
+"""Labels of a sample depend on each other, so that samples are counted apart."""
 YES_NO = {"0": 0, "1": 1, "false": 0, "true": 1}
 
 
@@ -34,30 +41,37 @@ class Classes:
     target: Tensor
     names: Sequence[str]
 
-    def explained(self, names: Sequence[str], zero_division: float) -> Finding:
-        """Why two numbers of them are equal or not."""
+    def evaluation(self, names: Sequence[str] = (), zero_division: float = nan) -> Evaluation:
+        """They, counted."""
         from lightning_evalkit.evaluation import MulticlassEvaluation
 
-        evaluation = MulticlassEvaluation("labels", len(self.names), self.names, zero_division=zero_division)
+        options: dict[str, Any] = {"zero_division": zero_division, "confusion_matrix": len(self.names) <= MATRIX}
+        evaluation = MulticlassEvaluation("labels", len(self.names), self.names, **options)
         evaluation.update(self.preds, self.target)
-        return evaluation.explain(*names)
+        return evaluation
+
+    def explained(self, names: Sequence[str], zero_division: float) -> Finding:
+        """Why two numbers of them are equal or not."""
+        first, second = names or (None, None)
+        evaluation: Any = self.evaluation(names, zero_division)
+        finding: Finding = evaluation.explain(first, second)
+        return finding
 
 
 @dataclass(frozen=True)
 class Labels(Classes):
     """Predictions and targets of several labels."""
 
-    def explained(self, names: Sequence[str], zero_division: float) -> Finding:
-        """Why two numbers of them are equal or not."""
+    def evaluation(self, names: Sequence[str] = (), zero_division: float = nan) -> Evaluation:
+        """They, counted, with the numbers that are asked about."""
         from lightning_evalkit.evaluation import MultilabelEvaluation
         from lightning_evalkit.evaluation.multilabel import DEFAULT
 
         wanted = [*dict.fromkeys((*DEFAULT, *names))]
-        options: dict[str, Any] = {"statistics": wanted, "zero_division": zero_division}
+        options: dict[str, Any] = {"statistics": wanted, "zero_division": zero_division, "buckets": BUCKETS}
         evaluation = MultilabelEvaluation("labels", len(self.names), self.names, **options)
-        evaluation.update(self.preds, self.target)
-        first, second = names or (None, None)
-        return evaluation.explain(first, second)
+        evaluation.update(self.preds, self.target, sample=torch.arange(len(self.target)))
+        return evaluation
 
 
 # ---- a matrix
@@ -66,7 +80,7 @@ class Labels(Classes):
 def read_matrix(given: str, task: str) -> Counts | Classes:
     """A matrix from a CSV file, with or without names, or from a text such as 50,3;4,43."""
     is_file = Path(given).is_file()
-    rows = _rows(Path(given)) if is_file else [row.split(",") for row in given.split(";")]
+    rows = rows_of(Path(given)) if is_file else [row.split(",") for row in given.split(";")]
     names, cells = _without_names(rows or [[""]])
     size = len(cells)
     if size < 2 or any(len(row) != size for row in cells) or not all(map(_is_count, chain(*cells))):
@@ -84,14 +98,6 @@ def read_matrix(given: str, task: str) -> Counts | Classes:
     counts, places = torch.tensor(matrix).flatten(), torch.arange(size)
     target, preds = places.repeat_interleave(size), places.repeat(size)
     return Classes(preds.repeat_interleave(counts), target.repeat_interleave(counts), names or [*map(str, range(size))])
-
-
-def _rows(path: Path) -> list[list[str]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            return [row for row in csv.reader(file) if row]
-    except (UnicodeDecodeError, csv.Error) as wrong:
-        raise InputError(f"{path}: expected CSV text in UTF-8, but it cannot be read: {wrong}.") from wrong
 
 
 def _without_names(rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
@@ -114,26 +120,29 @@ def _is_count(cell: str) -> bool:
 
 
 def read_labels(chosen: Namespace) -> Counts | Classes:
-    """Targets and predicted labels of a file with one row for each sample."""
+    """Targets and predicted labels of a file with one row for each sample, or of two files."""
     path = Path(chosen.labels)
-    head, *rows = _rows(path) or [[]]
-    if not rows or any(len(row) != len(head) for row in rows):
-        raise InputError(f"{path}: expected a line of names and rows of as many values.")
-    columns = {name.strip(): [row[place].strip() for row in rows] for place, name in enumerate(head)}
+    columns = columns_of(path, chosen.prediction)
+    if chosen.targets is not None:
+        columns = _beside(path, columns, Path(chosen.targets), chosen.target)
     several = [name.removeprefix(f"{chosen.target}_") for name in columns if name.startswith(f"{chosen.target}_")]
     if chosen.target not in columns and len(several) > 1:
         return _several(path, columns, several, chosen)
-    target, preds = (_column(path, columns, name) for name in (chosen.target, chosen.prediction))
+    elsewhere = "" if chosen.targets else " --targets FILE takes targets from another file."
+    target, preds = (labels_of(path, columns, name, elsewhere) for name in (chosen.target, chosen.prediction))
     return _one(path, preds, target, chosen)
 
 
-def _column(path: Path, columns: dict[str, list[str]], name: str) -> list[str]:
-    if name not in columns:
-        raise InputError(f"{path}: expected a column {name!r}, but there is none: {nearest(name, columns)}")
-    return columns[name]
+def _beside(path: Path, columns: Columns, other: Path, name: str) -> Columns:
+    """The columns of two files whose rows are the same samples."""
+    targets = columns_of(other, name)
+    sizes = [len(next(iter(each.values()))) for each in (columns, targets)]
+    if sizes[0] != sizes[1]:
+        raise InputError(f"expected as many rows, got {sizes[0]:,} in {path} and {sizes[1]:,} in {other}.")
+    return {**columns, **targets}
 
 
-def _several(path: Path, columns: dict[str, list[str]], names: list[str], chosen: Namespace) -> Labels:
+def _several(path: Path, columns: Columns, names: list[str], chosen: Namespace) -> Labels:
     read = [
         torch.tensor([_yes_no(path, columns, f"{kind}_{name}") for name in names]).T
         for kind in (chosen.prediction, chosen.target)
@@ -141,8 +150,8 @@ def _several(path: Path, columns: dict[str, list[str]], names: list[str], chosen
     return Labels(read[0], read[1], names)
 
 
-def _yes_no(path: Path, columns: dict[str, list[str]], name: str) -> list[int]:
-    values = _column(path, columns, name)
+def _yes_no(path: Path, columns: Columns, name: str) -> list[int]:
+    values = labels_of(path, columns, name)
     wrong = next((value for value in values if value.lower() not in YES_NO), None)
     if wrong is not None:
         raise InputError(f"{path}, column {name!r}: expected 0 or 1 in every label, got {wrong!r}.")

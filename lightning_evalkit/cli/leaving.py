@@ -15,7 +15,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from lightning_evalkit.cli.main import INTERRUPTED, main
+from lightning_evalkit.cli.main import INTERRUPTED, UNWRITTEN, main
 from lightning_evalkit.cli.signals import ending_on_signals
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 VARIABLE = "EVALKIT_EXIT_SECONDS"
 SECONDS = 60.0
 """For threads and exit handlers, some of which upload results; the environment may say another number."""
-UNWRITTEN = 120
-"""The exit code of Python where its output could not be written."""
 
 
 def console() -> NoReturn:

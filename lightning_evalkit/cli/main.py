@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from contextlib import suppress
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 TRAINING = ("fit", "validate", "test", "predict")
 INTERRUPTED = 130
 """The exit code of a program that was stopped by Ctrl-C."""
+UNWRITTEN = 120
+"""The exit code of Python where its output could not be written."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module = import_module(f"lightning_evalkit.cli.{'training' if command in TRAINING else command}")
         code: int = module.run(words if command in TRAINING else words[1:])
     except USER_ERRORS as wrong:
+        if isinstance(wrong, BrokenPipeError) and _is_unread():
+            return UNWRITTEN
         print(f"evalkit {command}: {in_one_line(wrong)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -39,6 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Ended as ended:
         return _stopped(command, f"ended by {ended.name}", int(str(ended.code)))
     return code
+
+
+def _is_unread() -> bool:
+    """Whether the reader of the output has left, as in ``evalkit rules | head``; other pipes are the command's own."""
+    with suppress(AttributeError, OSError, ValueError):  # no poll on Windows, no descriptor of a replaced output
+        output = select.poll()
+        output.register(sys.stdout.fileno(), 0)
+        return bool(output.poll(0))
+    return False
 
 
 def _stopped(command: str, how: str, code: int) -> int:

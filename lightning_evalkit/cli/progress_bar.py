@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch.callbacks import ProgressBar, RichProgressBar
+from lightning.pytorch.callbacks.progress.rich_progress import ProcessingSpeedColumn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -12,16 +14,18 @@ if TYPE_CHECKING:
     from lightning.pytorch import Callback, LightningModule, Trainer
 
 
-BAR = 10
-"""Columns of the bar itself, which say less than the numbers behind it."""
+BAR, WIDE = 10, 100
+"""Columns of the bar itself, which say less than the numbers behind it, and of a terminal with room for all."""
 
 
 class OneLineProgressBar(RichProgressBar):
-    """Shows the loss and what validation found, cut off where the terminal ends."""
+    """Shows what validation found, then the loss, cut off where the terminal ends."""
 
     def configure_columns(self, trainer: Trainer) -> list[Any]:
-        """Lightning's columns with a short bar."""
+        """Lightning's columns with a short bar; a narrow terminal has room for the numbers instead of the speed."""
         columns: list[Any] = super().configure_columns(trainer)
+        if get_terminal_size().columns < WIDE:
+            columns = [column for column in columns if not isinstance(column, ProcessingSpeedColumn)]
         for column in columns:
             if hasattr(column, "bar_width"):
                 column.bar_width = BAR
@@ -37,8 +41,9 @@ class OneLineProgressBar(RichProgressBar):
         """Validation first: training's numbers are in its favour. The number of the version is in the run's folder."""
         shown: dict[str, Any] = super().get_metrics(trainer, pl_module)
         shown.pop("v_num", None)
-        first = [name for name in shown if name.startswith("val")]
-        return {name: shown[name] for name in [*first, *(name for name in shown if name not in first)]}
+        return {
+            name: shown[name] for name in sorted(shown, key=lambda name: (not name.startswith("val"), "loss" in name))
+        }
 
 
 def _cut_off(text: Any) -> Any:

@@ -50,11 +50,16 @@ def found(folder: str) -> Run:
     if not runs:
         what = "a checkpoint" if places else f"a {CONFIGURATION}"
         raise WrongError(f"expected {folder} to be the folder of a run that was trained, but it is without {what}.")
-    groups = sorted({str(run.configuration.parent.parent) for run in runs})
+    groups = sorted({str(_experiment(run.configuration.parent)) for run in runs})
     if len(groups) > 1:
         more = f" and {len(groups) - SHOWN} more" if len(groups) > SHOWN else ""
         raise WrongError(f"{folder} has several runs, expected one: --run {', '.join(groups[:SHOWN])}{more}.")
     return max(runs, key=lambda run: _age(run.newest))
+
+
+def _experiment(folder: Path) -> Path:
+    """The folder of all versions of a run."""
+    return folder.parent if folder.name.startswith("version_") else folder
 
 
 def _age(path: Path) -> int:

@@ -19,6 +19,7 @@ from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from lightning_evalkit import __version__, callbacks, data, modules  # noqa: F401  (to be named by their short names)
 from lightning_evalkit.callbacks.exact_resume import ExactResume
+from lightning_evalkit.callbacks.keep_counts import KeepCounts
 from lightning_evalkit.cli import checkpoints, run_folders, summary
 from lightning_evalkit.cli.configurations import BASE, HEADER, of_another_version, with_located
 from lightning_evalkit.cli.heads import head_among
@@ -39,6 +40,13 @@ LINKED = ("num_features", "num_classes", "class_names", "num_labels", "label_nam
 """What a data module knows and a model asks for."""
 
 
+class EvalkitParser(LightningArgumentParser):
+    """Calls the program ``evalkit`` however it was started; ``--data.help`` makes another parser of this type."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"prog": "evalkit"} | kwargs)
+
+
 class EvalkitCLI(LightningCLI):
     """Short class names, and a model built for the data it is given."""
 
@@ -49,6 +57,7 @@ class EvalkitCLI(LightningCLI):
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
         """Have a run write which version its configuration is of."""
         parser = super().init_parser(**kwargs)
+        parser.__class__ = EvalkitParser
         about = self.head.lines() if self.head else ()
         parser.dump_header = [*(parser.dump_header or ()), f"{HEADER}=={__version__}", *about]
         return parser
@@ -190,7 +199,7 @@ def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> Evalki
             subclass_mode_model=True,
             subclass_mode_data=True,
             save_config_kwargs={"overwrite": True, "config_filename": configuration_of(words[0])},
-            trainer_defaults={"callbacks": [ExactResume(), EndingPrediction(), *extra]},
+            trainer_defaults={"callbacks": [ExactResume(), EndingPrediction(), KeepCounts(), *extra]},
             parser_kwargs={
                 "prog": "evalkit",
                 "exit_on_error": False,

@@ -4,14 +4,16 @@ from lightning_evalkit.counts.binary import BinaryCounter
 from lightning_evalkit.counts.binned_scores import ScoreCounter
 from lightning_evalkit.counts.buckets import BucketCounter
 from lightning_evalkit.counts.calibration_sums import Calibration
-from lightning_evalkit.counts.counter import Counter, Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counter import Counter, Ledger, Totals
 from lightning_evalkit.counts.counts import ANSWERS, Counts, real_dtype
 from lightning_evalkit.counts.counts_and_scores import CountsAndScores
+from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.counts.evidence import CountCounter, Evidence, EvidenceCounter
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.losses import LossCounter
 from lightning_evalkit.counts.multiclass import MulticlassCounter
 from lightning_evalkit.counts.multilabel import MultilabelCounter
+from lightning_evalkit.counts.pairs import PairCounter
 from lightning_evalkit.counts.sample_values import SampleValueCounter
 from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
 from lightning_evalkit.counts.slices import SliceCounter
@@ -35,6 +37,7 @@ __all__ = [
     "LossCounter",
     "MulticlassCounter",
     "MultilabelCounter",
+    "PairCounter",
     "SampleValueCounter",
     "ScoreCounter",
     "ScoreCounts",

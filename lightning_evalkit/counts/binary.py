@@ -17,7 +17,7 @@ import torch
 
 from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
 from lightning_evalkit.counts.counts import Counts, real_dtype
-from lightning_evalkit.counts.decisions import checked, decided, guesses, unweighable
+from lightning_evalkit.counts.decisions import checked, decided, guesses, read_at_once, unweighable
 from lightning_evalkit.counts.evidence import Evidence
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import (
@@ -54,17 +54,15 @@ class BinaryCounter(EagerOrDeferred):
         self.plain = not task.weighted and not task.samplewise
 
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
-        score_kind = self.task.score_kind(preds)
-        if score_kind == "auto":
-            score_kind = "probabilities" if within_unit(array_of(preds)) else "logits"
+        scores, score_kind, given = read_at_once(self.task, preds)
         samples = target.numel()
-        pairs = [(preds, target)] if samples <= BLOCK else zip(preds.split(BLOCK), target.split(BLOCK), strict=True)
+        pairs = [(scores, target)] if samples <= BLOCK else zip(scores.split(BLOCK), target.split(BLOCK), strict=True)
         sums = [self._block(block, truth, score_kind) for block, truth in pairs]
         totals = sums[0] if len(sums) == 1 else None if None in sums else [sum(c) for c in zip(*sums, strict=True)]
         if totals is None:
             raise InputError(self.task.complaint(preds, target, None))
         if self.guesses:
-            totals += [samples > 0 and score_kind == kind for kind in ("probabilities", "logits")]
+            totals += [samples > 0 and given == kind for kind in ("probabilities", "logits")]
         return Totals(torch.from_numpy(np.array([*totals, 1], dtype=np.int64)))
 
     def _block(self, preds: Tensor, target: Tensor, score_kind: str) -> list[Any] | None:

@@ -3,7 +3,8 @@
 Every task is asked as yes-or-no questions: one of a binary problem, one for each label, one class against the rest for
 each class. What a threshold would decide is then a sum over bins, for every threshold at once.
 
-A batch on the CPU names the bins it adds to, and is not as wide as they are.
+A batch on the CPU names the bins it adds to, and is not as wide as they are, unless it has more scores than there are
+bins.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import numpy as np
 import torch
 
 from lightning_evalkit.counts import calibration_sums
-from lightning_evalkit.counts.counter import EagerOrDeferred, Totals, is_deferred
+from lightning_evalkit.counts.counter import EagerOrDeferred, Totals, in_a_row
 from lightning_evalkit.counts.counts import real_dtype
-from lightning_evalkit.counts.decisions import unweighable
-from lightning_evalkit.counts.histogram import histogram, weighted_histogram
+from lightning_evalkit.counts.decisions import checked, either, guesses, unweighable
+from lightning_evalkit.counts.deferral import is_deferred
+from lightning_evalkit.counts.histogram import weighted_histogram
 from lightning_evalkit.counts.numpy_path import BLOCK, Array, any_of, array_of, within, within_unit, without_nan
 from lightning_evalkit.counts.odds import class_log_odds, doubtful
 from lightning_evalkit.counts.score_totals import ScoreTotals
@@ -34,9 +36,34 @@ class Block(NamedTuple):
 
     places: Array
     sums: Array | None
-    valid: int
-    elements: int
+    ignored: int
     doubtful: int
+
+
+class Looked(NamedTuple):
+    """Scores and answers of a batch, (M,) or (M, K); what is true of all classes of a sample is of shape (M, 1)."""
+
+    scores: Tensor
+    target: Tensor
+    yes: Tensor
+    bad: Tensor
+    ignored: Tensor | None
+    weight: Tensor | None
+    weightless: Tensor | None
+    probable: Tensor | None
+    """The guess, of shape (1,)."""
+
+    @property
+    def unused(self) -> Tensor:
+        """Which elements are in no histogram and no sum."""
+        return either(self.bad, self.ignored, self.weightless)
+
+    def marked(self, numbers: Tensor, invalid: int, ignored: int, weightless: int) -> Tensor:
+        """Numbers of all elements, with these in the place of those that are not used."""
+        for mask, mark in ((self.bad, invalid), (self.ignored, ignored), (self.weightless, weightless)):
+            if mask is not None:
+                numbers = numbers.masked_fill(mask, mark)
+        return numbers
 
 
 class ScoreCounter(ScoreTotals, EagerOrDeferred):
@@ -44,9 +71,10 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
 
     by_rows = False
 
-    def __init__(self, task: Declaration) -> None:
+    def __init__(self, task: Declaration, checks: bool = True) -> None:
+        """Count; without ``checks`` where the counter of counts has looked at the same values before."""
         super().__init__(task)
-        self.plain = not task.weighted
+        self.plain, self.checks = not task.weighted, checks
 
     # ---- at once
 
@@ -57,7 +85,7 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         return super().count_arranged(preds, target, weight)
 
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
-        probable = self.task.inputs != "logits" and self._probable(array_of(preds), target)
+        probable = self.guesses and self._probable(array_of(preds), target)
         rows = max(BLOCK // self.num_curves, 1)
         blocks = [(preds, target)] if len(preds) <= rows else zip(preds.split(rows), target.split(rows), strict=True)
         found = [self._block(scores, truth, probable) for scores, truth in blocks]
@@ -66,20 +94,24 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
             raise InputError(self.task.complaint(preds, target, None))
         block = counted[0] if len(counted) == 1 else _joined(counted)
         books = self.books.flat(
-            valid=(block.valid,),
-            ignored=(block.elements - block.valid,),
-            elements=(block.elements,),
             doubtful=(block.doubtful,),
             guessed=(probable, not probable) if preds.numel() else (0, 0),
+            ignored=(block.ignored,),
+            invalid=(0,),
             updates=(1,),
         )
-        reals = None if block.sums is None else torch.from_numpy(block.sums)
-        return Totals(torch.from_numpy(np.array(books, dtype=np.int64)), reals, torch.from_numpy(block.places))
+        integers, reals = np.array(books, dtype=np.int64), None if block.sums is None else torch.from_numpy(block.sums)
+        if len(block.places) < self.layout.integers.width:
+            return Totals(torch.from_numpy(integers), reals, torch.from_numpy(block.places))
+        dense = np.bincount(block.places, minlength=self.layout.integers.width)
+        dense[: len(integers)] += integers
+        return Totals(torch.from_numpy(dense), reals)
 
     def _probable(self, scores: Array, target: Tensor) -> bool:
         """Whether all scores that are not ignored are in [0, 1]."""
-        if within_unit(scores) or not self.task.ignored:
-            return within_unit(scores)
+        probable = within_unit(scores)
+        if probable or not self.task.ignored:
+            return probable
         used = ~any_of(array_of(target), self.task.marks(target.dtype))
         return within_unit((np.moveaxis(scores, 1, -1) if self.is_multiclass else scores)[used])
 
@@ -93,18 +125,20 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
             used = ~any_of(truth, self.task.marks(target.dtype))
             scores, truth = scores[used], truth[used]
             if self.labels:
-                return self._count(scores, truth, probable, np.nonzero(used)[1], elements)
+                return self._count(scores, truth, probable, np.nonzero(used)[1], elements, preds.dtype)
         questions = np.arange(self.num_curves) if scores.ndim > 1 else 0
-        return self._count(scores, truth, probable, questions, elements)
+        return self._count(scores, truth, probable, questions, elements, preds.dtype)
 
-    def _count(self, scores: Array, truth: Array, probable: bool, questions: Any, elements: int) -> Block | None:
+    def _count(
+        self, scores: Array, truth: Array, probable: bool, questions: Any, elements: int, kind: torch.dtype
+    ) -> Block | None:
         check = without_nan if self.score_kind == "logits" or (self.guesses and not probable) else within_unit
-        if not check(scores) or not _whole(truth) or not within(truth, self.num_curves if self.is_multiclass else 2):
+        if self.checks and not (check(scores) and self._answered(truth)):
             return None
         if self.is_multiclass and check is without_nan and np.isinf(scores.max(1, initial=-np.inf)).any():
             return None  # a softmax is no number where the largest logit is infinite
-        given = torch.from_numpy(np.ascontiguousarray(scores))
-        values = self._as_binned(given, probable).numpy()
+        given = torch.from_numpy(np.ascontiguousarray(scores)).to(kind)  # bfloat16 again
+        values = array_of(self._as_binned(given, probable))
         sums = None
         if self.sums.width:
             judged = self._judged(given, torch.from_numpy(truth.astype(np.int64)), probable)
@@ -120,7 +154,11 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
             doubt = doubtful(self.bins, values)
         rows = (questions * 2 + truth.astype(np.int32)) * self.bins.number + self.books.width
         places: Array = (self.bins.at_once(values) + rows).ravel()
-        return Block(places, sums, scores.size, elements, doubt)
+        return Block(places, sums, elements - scores.size, doubt)
+
+    def _answered(self, truth: Array) -> bool:
+        """Whether every target is a class, or yes or no."""
+        return _whole(truth) and within(truth, self.num_curves if self.is_multiclass else 2)
 
     def _as_binned(self, scores: Tensor, probable: Any) -> Tensor:
         """Scores of the kind that the bins are for: log-odds of classes, probabilities of guessed logits."""
@@ -128,7 +166,7 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
             return class_log_odds(scores)
         kind = real_dtype(scores.device)
         if self.kind == "cuts":  # torchmetrics compares thresholds with probabilities in the precision of the scores
-            kind = torch.promote_types(scores.dtype, torch.float32)
+            kind = scores.dtype
         return self._probabilities(scores, probable, kind)
 
     def _probabilities(self, scores: Tensor, probable: Any, kind: torch.dtype) -> Tensor:
@@ -143,111 +181,108 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         return logits.softmax(1) if self.is_multiclass else logits.sigmoid()
 
     def _judged(self, scores: Tensor, truth: Tensor, probable: Any) -> calibration_sums.Judged:
-        """What is summed over probabilities; what was guessed is judged as a probability."""
+        """What is summed over probabilities; what was guessed is judged as a probability.
+
+        Its calibration bin is found in the precision of the scores, as in torchmetrics.
+        """
         values = self._probabilities(scores, probable, real_dtype(scores.device))
-        if not self.is_multiclass:
-            return calibration_sums.judged_answers(values, truth, self.score_kind)
-        return calibration_sums.judged_classes(values, truth, self.score_kind)
+        judge = calibration_sums.judged_classes if self.is_multiclass else calibration_sums.judged_answers
+        judged = judge(values, truth, self.score_kind)
+        if values is scores:
+            return judged
+        squashed = self._probabilities(scores, probable, scores.dtype)
+        return judged._replace(placed=squashed.amax(-1).float() if self.is_multiclass else squashed)
 
     # ---- deferred
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        preds, truth, ignored, whole = self._arranged(preds, target)
-        there, weight = self._weights(truth, weight)
-        used, probable = self._used(preds, truth, ignored, whole, there, weight)
-        questions, answers = torch.arange(self.num_curves, device=preds.device), self._answers(preds, truth)
-        values = self._as_binned(preds, probable)
-        codes = self.bins.deferred(values) + (questions * 2 + answers) * self.bins.number
-        codes = torch.where(used, codes, self.cells)
-        doubt = self._uncertain(values, used)
-        books = self.books.flat(
-            valid=[used.sum()],
-            ignored=[(ignored & there).expand_as(used).sum()],
-            elements=[there.expand_as(used).sum()],
-            doubtful=[doubt.sum()],
-            guessed=self._guess(probable, preds, weight),
-            updates=[torch.ones((), dtype=torch.int64, device=preds.device)],
-        )
-        integers, reals = torch.stack(books), []
-        if weight is None:
-            integers = torch.cat((integers, histogram(codes, self.cells + 1).narrow(0, 0, self.cells)))
+        looked = self._looked(preds, target, weight)
+        values, unused = self._as_binned(looked.scores, looked.probable), looked.unused
+        places, reals = self._places(values, looked), []
+        if looked.weight is not None:
+            spread = looked.weight.masked_fill(unused, 0.0).expand(places.shape)
+            reals.append(weighted_histogram(places, spread, self.cells))
+            places = torch.full_like(places, self.books.begins["valid"])
         else:
-            spread = torch.where(used, weight.expand(codes.shape), 0.0)
-            reals.append(weighted_histogram(codes, spread, self.cells + 1).narrow(0, 0, self.cells))
+            places = places + self.books.width
+        places = looked.marked(places, *(self.books.begins[name] for name in ("invalid", "ignored", "weightless")))
         if self.sums.width:
-            reals.append(self._judged_deferred(preds, truth, questions, probable, weight, used))
-        return Totals(integers, torch.cat(reals) if reals else None)
+            reals.append(self._judged_deferred(looked, unused, None))
+        integers = self._leading(looked, values, unused)
+        increments = torch.constant_pad_nd(places.flatten(), (0, 1), self.books.begins["updates"])
+        totals = Totals(integers, in_a_row(reals), increments)
+        return totals if is_deferred(preds) else totals.dense(self.layout.integers.width)
 
-    def _judged_deferred(
-        self, preds: Tensor, truth: Tensor, questions: Tensor, probable: Any, weight: Tensor | None, used: Tensor
-    ) -> Tensor:
-        """What is not used is judged as if it were the first class, and weighs nothing."""
+    def _looked(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Looked:
+        """A batch as yes-or-no questions."""
         if self.is_multiclass:
-            truth, used = truth.squeeze(-1).clamp(0, self.num_curves - 1), used.select(-1, 0)
-            weight = None if weight is None else weight.squeeze(-1)
-            asked, judged = torch.zeros_like(truth), self._judged(preds, truth, probable)
-        else:
-            asked, judged = questions.expand(preds.shape), self._judged(preds, truth == 1, probable)
-        return calibration_sums.summed(judged, asked, self.sums, weight, used)
-
-    def _arranged(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Scores (M, K), truth (M, 1) or (M, K), which targets are ignored, and which are whole numbers."""
-        if self.is_multiclass:
-            preds, target = preds.movedim(1, -1).flatten(0, -2), target.flatten()
-        elif not self.labels:
-            preds = preds.unsqueeze(1)
-        target = target.unsqueeze(-1) if target.ndim < preds.ndim else target
-        truth = target.long()
-        return preds, truth, self.task.left_out(target), truth == target
-
-    def _weights(self, truth: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Which targets are there, as what weighs nothing is not, whatever its values; and the weights as reals."""
-        if weight is None:
-            return torch.ones_like(truth, dtype=torch.bool), None
-        weight = weight.to(real_dtype(weight.device)).reshape(truth.shape)
-        return weight != 0, weight
-
-    def _used(
-        self, preds: Tensor, truth: Tensor, ignored: Tensor, whole: Tensor, there: Tensor, weight: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Which elements are what was declared and not ignored, and the guess."""
-        unseen = ignored if weight is None else ignored | there.logical_not()
-        good, probable = self._good(preds, unseen)
-        good = good & whole & (truth >= 0) & (truth < (self.num_curves if self.is_multiclass else 2))
+            preds = preds if preds.ndim == 2 else preds.movedim(1, -1).flatten(0, -2)
+            target = target.reshape(-1, 1)
+        ignored, weightless = self.task.left_out(target) if self.task.ignored else None, None
         if weight is not None:
-            good = good & unweighable(weight).logical_not()
-        return good & unseen.logical_not(), probable
+            weight = weight.to(real_dtype(weight.device)).reshape(target.shape)
+            weightless = weight == 0  # what weighs nothing is not there, whatever its values
+        probable = None
+        if self.guesses:
+            probable = either(preds.clamp(0, 1) == preds, ignored, weightless).flatten().all(-1, keepdim=True)
+        yes, bad = (self._classes if self.is_multiclass else self._answers)(preds, target, weight)
+        return Looked(preds, target, yes, bad, ignored, weight, weightless, probable)
 
-    def _answers(self, preds: Tensor, truth: Tensor) -> Tensor:
-        """Yes or no to each question, as numbers."""
-        if not self.is_multiclass:
-            return truth
-        return (truth == torch.arange(self.num_curves, device=preds.device)).long()
+    def _answers(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Which answers are yes, and which elements are not what was declared: neither yes nor no."""
+        bad = preds.clamp(0, 1) != preds if self.task.inputs == "probabilities" else preds != preds
+        truth = checked(target, bad if weight is None else bad | unweighable(weight))
+        yes = truth == 1
+        return yes, yes == (truth == 0)
 
-    def _good(self, preds: Tensor, ignored: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Which scores are what was declared (all of a sample, for classes), and the guess, if any."""
-        probable = ((preds.clamp(0, 1) == preds) | ignored).all() if self.guesses else None
-        good = preds.clamp(0, 1) == preds if self.task.inputs == "probabilities" else preds == preds
-        if self.is_multiclass and self.task.inputs != "probabilities":
-            good = good & (preds.amax(-1, keepdim=True).abs() != torch.inf)  # of which a softmax is no number
-        return good.all(-1, keepdim=True).expand_as(good) if self.is_multiclass else good, probable
+    def _classes(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Which class is the target, and which samples are not what was declared, (M, 1)."""
+        if self.task.inputs == "probabilities":
+            good = (preds.clamp(0, 1) == preds).all(-1, keepdim=True)
+        else:
+            good = preds.amax(-1, keepdim=True).abs() < torch.inf  # else a softmax is no number, as beside a NaN
+        yes = target.long() == torch.arange(self.num_curves, device=preds.device)
+        good = good & yes.any(-1, keepdim=True)
+        return yes, good.logical_not() if weight is None else good.logical_not() | unweighable(weight)
 
-    def _guess(self, probable: Tensor | None, preds: Tensor, weight: Tensor | None) -> list[Tensor]:
-        """Whether the batch was guessed to be probabilities, and logits, as numbers; an empty one is neither."""
-        if probable is None:
-            return []
-        if not preds.numel():
-            return [torch.zeros_like(probable, dtype=torch.int64)] * 2
-        guessed = (probable, probable.logical_not())
-        return [(each if weight is None else each & weight.any()).long() for each in guessed]
+    def _places(self, values: Tensor, looked: Looked) -> Tensor:
+        """Where the histograms are higher by each element; of what is not used, anywhere."""
+        places = torch.add(self.bins.deferred(values), looked.yes, alpha=self.bins.number)
+        if values.ndim == 1:
+            return places
+        return places + torch.arange(0, self.cells, 2 * self.bins.number, device=values.device)
 
-    def _uncertain(self, values: Tensor, used: Tensor) -> Tensor:
+    def _leading(self, looked: Looked, values: Tensor, unused: Tensor) -> Tensor:
+        """The first of the books, which are no increments."""
+        parts = {}
+        if self.leading.sizes["doubtful"]:
+            parts["doubtful"] = self._uncertain(values, unused).sum().unsqueeze(0)
+        if self.guesses:
+            parts["guessed"] = guesses(looked.probable, looked.scores, values.flatten(), looked.weight).long()
+        row = in_a_row(self.leading.parts(**parts))
+        return torch.zeros(0, dtype=torch.int64, device=values.device) if row is None else row
+
+    def _judged_deferred(self, looked: Looked, unused: Tensor, group: Tensor | None) -> Tensor:
+        """The sums of all, or of every group as if each were a question of its own.
+
+        What is not used is judged as if it were the first class, and weighs nothing.
+        """
+        scores, target, weight, asked = looked.scores, looked.yes, looked.weight, group
+        if self.is_multiclass:
+            target, unused = looked.target.squeeze(-1).long().clamp(0, self.num_curves - 1), unused.squeeze(-1)
+            weight, asked = (None if each is None else each.squeeze(-1) for each in (weight, group))
+        elif scores.ndim > 1:
+            questions = torch.arange(self.num_curves, device=scores.device)
+            asked = questions if group is None else group * self.num_curves + questions
+        judged = self._judged(scores, target, looked.probable)
+        return calibration_sums.summed(judged, asked, self.sums, weight, unused)
+
+    def _uncertain(self, values: Tensor, unused: Tensor) -> Tensor:
         """Which scores are in doubt, or no bfloat16 numbers, where that matters."""
-        if self.kind == "bfloat16" and values.dtype != torch.bfloat16:
+        used = unused.logical_not().expand(values.shape)
+        if self.kind == "bfloat16":
             single = values.float()
             return (((single.view(torch.int32) & 0xFFFF) != 0) | (single != values)) & used
-        if not self.computed:
-            return torch.zeros_like(used)
         if is_deferred(values):
             return used  # to look closer would cost as much as the bins
         return torch.tensor([doubtful(self.bins, values[used].view(-1, self.num_curves).numpy())])

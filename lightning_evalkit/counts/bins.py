@@ -4,7 +4,8 @@ Fine bins follow the logit x: 1 - 4 / (4 + |x|), signed, is cut evenly, which te
 them, near 0.5 as well as near certainty, and each of its steps is monotone in floating point (x / (1 + |x|) is not). A
 probability p is measured by the bits of q = min(p, 1 - p), which is exact and grows like the logarithm of q: no
 probability is too near to 1 to be told from it, and no logarithm is computed. Exact 0, 1 and ±infinity have bins of
-their own. Every way exists twice: with NumPy on the CPU, and with torch's operators where nothing may wait.
+their own. Every way exists twice: with NumPy on the CPU, and with torch's operators where nothing may wait. On an
+accelerator each of these is a launch, so fine bins are searched for by where they begin, which is one.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import torch
 
-from lightning_evalkit.counts.edges import edges_of, from_order, ordered
-from lightning_evalkit.inputs.threshold import log_odds
+from lightning_evalkit.counts.cut_bins import CutBins
+from lightning_evalkit.counts.edges import as_probability, before, edges_of, from_order, ordered
+from lightning_evalkit.counts.searched import Searched
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,10 +57,11 @@ class Bins(Protocol):
         """The first score of each bin and the last before it, as scores in double precision."""
 
 
-class FineBins:
+class FineBins(Searched):
     """Evenly cut softened logits; the first and the last bin are for certainty alone."""
 
     def __init__(self, number: int, score_kind: str) -> None:
+        super().__init__()
         self.number, self.probable = number, score_kind == "probabilities"
         self.scale = (number - 2) / 2
 
@@ -80,7 +83,19 @@ class FineBins:
         return places
 
     def deferred(self, scores: Tensor) -> Tensor:
-        """The same with torch's operators."""
+        """By a search, or in a graph, which makes one of many operators, and on the CPU step by step."""
+        stepwise = scores.is_cpu or torch.compiler.is_compiling()
+        return self._by_steps(scores) if stepwise else self.searched(scores)
+
+    def begins(self, kind: torch.dtype) -> Tensor:
+        """As the bins of all scores of a precision were found."""
+        if kind == torch.float64:  # behind the last score of a lower bin
+            cut = self.ends()[1].narrow(0, 1, self.number - 1)
+            return torch.nextafter(cut, torch.full_like(cut, torch.inf))
+        return torch.from_numpy(_lowest(self.number, self.probable)).narrow(0, 1, self.number - 1)
+
+    def _by_steps(self, scores: Tensor) -> Tensor:
+        """As at once, with torch's operators."""
         if self.probable:
             negative = scores < 0.5
             rare = torch.where(negative, scores, 1 - scores)
@@ -103,19 +118,20 @@ class FineBins:
 
     def lowest(self) -> Tensor:
         """Found by halving, as the bins are in the order of scores."""
-        return _as_probability(_lowest(self.number, self.probable), self.probable)
+        return as_probability(torch.from_numpy(_lowest(self.number, self.probable)), self.probable)
 
     def below(self) -> Tensor:
         """Before the lowest."""
-        return _as_probability(_before(_lowest(self.number, self.probable)), self.probable)
+        return as_probability(before(torch.from_numpy(_lowest(self.number, self.probable))), self.probable)
 
     def ends(self) -> tuple[Tensor, Tensor]:
         """Found by halving once more, in double precision."""
-        return _fine_edges(self.number, self.probable)
+        first, cut = _fine_edges(self.number, self.probable)
+        return torch.from_numpy(first), torch.from_numpy(cut)
 
 
-@lru_cache(maxsize=8)
-def _lowest(number: int, probable: bool) -> Tensor:
+@lru_cache(maxsize=8)  # of arrays: a tensor that is made in a mode of torch belongs to it
+def _lowest(number: int, probable: bool) -> Array:
     """The smallest single-precision score of every fine bin; of a bin without one, that of the next with one."""
     bins = FineBins(number, "probabilities" if probable else "logits")
     ends = np.array([0, 1] if probable else [-np.inf, np.inf], dtype=np.float32)
@@ -125,11 +141,11 @@ def _lowest(number: int, probable: bool) -> Tensor:
         middle = (low + high) >> 1
         enough = bins.at_once(from_order(middle.astype(np.int32))) >= wanted
         low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
-    return torch.from_numpy(from_order(low.astype(np.int32)))
+    return from_order(low.astype(np.int32))
 
 
 @lru_cache(maxsize=8)
-def _fine_edges(number: int, probable: bool) -> tuple[Tensor, Tensor]:
+def _fine_edges(number: int, probable: bool) -> tuple[Array, Array]:
     bins = FineBins(number, "probabilities" if probable else "logits")
     return edges_of(_lowest(number, probable), bins.at_once, 0.0 if probable else -np.inf)
 
@@ -139,15 +155,8 @@ def _bfloat16_edges(probable: bool) -> tuple[Tensor, Tensor]:
     bins = BFloat16Bins("probabilities" if probable else "logits", others=True)
     lowest = bins._values()
     lowest[lowest.isnan() & (torch.arange(bins.number) < 0x8000)] = -torch.inf
-    return edges_of(lowest.clamp(min=0) if probable else lowest, bins.at_once, 0.0 if probable else -np.inf)
-
-
-def _before(scores: Tensor) -> Tensor:
-    return torch.nextafter(scores, torch.full_like(scores, -torch.inf))
-
-
-def _as_probability(scores: Tensor, probable: bool) -> Tensor:
-    return scores.double().clamp(0, 1) if probable else scores.double().sigmoid()
+    ends = edges_of((lowest.clamp(min=0) if probable else lowest).numpy(), bins.at_once, 0.0 if probable else -np.inf)
+    return torch.from_numpy(ends[0]), torch.from_numpy(ends[1])
 
 
 def _logit_sizes(scores: Array) -> tuple[Array, Array]:
@@ -199,11 +208,11 @@ class BFloat16Bins:
 
     def lowest(self) -> Tensor:
         """The values themselves; of others that begin like a negative one, the largest in size."""
-        return _as_probability(self._values(), self.probable)
+        return as_probability(self._values(), self.probable)
 
     def below(self) -> Tensor:
         """Before the values."""
-        return _as_probability(_before(self._values()), self.probable)
+        return as_probability(before(self._values()), self.probable)
 
     def ends(self) -> tuple[Tensor, Tensor]:
         """As of bins that hold others too, which have their ends where these have."""
@@ -215,76 +224,6 @@ class BFloat16Bins:
         if self.others:
             bits = np.where(places < 0x8000, bits | 0xFFFF, bits)
         return torch.from_numpy(bits.astype(np.uint32).view(np.float32))
-
-
-class CutBins:
-    """Bins between cuts: a score that equals a cut is above it, as in torchmetrics' curves.
-
-    On the CPU by the first bits of a score: a table says how many cuts lie below all scores that begin so, and at which
-    one more follows. Where two cuts begin alike, more bits are looked at, and at last a binary search is made.
-    """
-
-    def __init__(self, cuts: tuple[float, ...], score_kind: str) -> None:
-        self.number, self.given = len(cuts) + 1, cuts
-        self.least = -torch.inf if score_kind == "logits" else 0.0
-        moved = [log_odds(cut) for cut in cuts] if score_kind == "logits" else list(cuts)
-        self.cuts = torch.tensor(moved, dtype=torch.float32)
-        self.edges = self.cuts.numpy()
-        self.table = _table(self.edges)
-        known = (self.cuts, self.cuts.double())
-        self.moved: dict[tuple[torch.device, torch.dtype], Tensor] = {(each.device, each.dtype): each for each in known}
-
-    def at_once(self, scores: Array) -> Array:
-        """How many cuts are not above each score."""
-        if self.table is None or scores.dtype != np.float32:
-            return np.searchsorted(self.edges, scores, side="right").astype(np.int32)
-        shift, first, below, following = self.table
-        begins = ordered(scores) >> shift
-        np.clip(begins - first, 0, len(below) - 1, out=begins)
-        places: Array = below[begins] + (scores >= following[begins])
-        return places
-
-    def deferred(self, scores: Tensor) -> Tensor:
-        """By a binary search, in the precision of the scores; cuts are brought to a device once."""
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).contiguous()
-        place = scores.device, scores.dtype
-        if place not in self.moved:
-            self.moved[place] = self.cuts.to(*place)
-        return torch.searchsorted(self.moved[place], scores, right=True)
-
-    def alone(self) -> Tensor:
-        """None."""
-        return torch.zeros(self.number, dtype=torch.bool)
-
-    def lowest(self) -> Tensor:
-        """The thresholds as they were given, above the scores that reach none."""
-        return torch.tensor([0.0, *self.given], dtype=torch.float64)
-
-    def below(self) -> Tensor:
-        """Before the thresholds."""
-        return _as_probability(_before(torch.tensor([0.0, *self.given])), probable=True)
-
-    def ends(self) -> tuple[Tensor, Tensor]:
-        """The cuts, and the numbers before them."""
-        first = torch.cat((torch.tensor([-torch.inf], dtype=torch.float64), self.cuts.double()))
-        before = torch.nextafter(first, torch.full_like(first, -torch.inf))
-        return first, before.where(first > self.least, torch.nan)
-
-
-def _table(edges: Array) -> tuple[int, int, Array, Array] | None:
-    """A shift under which no two cuts share a beginning, with what is below each beginning and the cut inside it."""
-    if not len(edges):
-        return None
-    places = ordered(edges).astype(np.int64)
-    for shift in (14, 12, 10):
-        begins = places >> shift
-        if len(set(begins.tolist())) == len(places):
-            first, last = int(begins[0]) - 1, int(begins[-1]) + 1
-            starts = np.arange(first, last + 1) << shift
-            inside = np.full(len(starts), np.float32(np.nan))  # which nothing reaches
-            inside[begins - first] = edges
-            return shift, first, np.searchsorted(places, starts, side="left").astype(np.int32), inside
-    return None
 
 
 def bins_of(scores: Binning, score_kind: str) -> Bins:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightning_evalkit.counts import calibration_sums
-from lightning_evalkit.counts.binned_scores import ScoreCounter
+from lightning_evalkit.counts.binned_scores import Looked, ScoreCounter
 from lightning_evalkit.counts.calibration_sums import Calibration
 from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.layout import Cells, Layout
@@ -47,46 +47,24 @@ class BucketScores(ScoreCounter):
 
     def add(self, totals: Totals, preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor) -> None:
         """Add a batch that was arranged, with the bucket of every element, to totals; bad values are left out."""
-        preds, truth, ignored, whole = self._arranged(preds, target)
-        there, weight = self._weights(truth, weight)
-        used, probable = self._used(preds, truth, ignored, whole, there, weight)
-        group, questions = group.reshape(truth.shape), torch.arange(self.num_curves, device=preds.device)
+        looked = self._looked(preds, target, weight)
+        unused, group = looked.unused, group.reshape(looked.target.shape)
         if self.kept:
-            places = self._places(preds, self._answers(preds, truth), group, questions, probable)
-            self._add_histogram(totals, torch.where(used, places, 0), used, weight)
+            self._add_histogram(totals, self._bucket_places(looked, group), unused, looked.weight)
         assert totals.reals is not None  # declared
-        sums = self._judged_by_bucket(preds, truth, group, questions, probable, weight, used)
-        self._sums(totals.reals).add_(sums)
+        self._sums(totals.reals).add_(self._judged_deferred(looked, unused, group))
 
-    def _places(self, preds: Tensor, answers: Tensor, group: Tensor, questions: Tensor, probable: Any) -> Tensor:
-        fine = self.bins.deferred(self._as_binned(preds, probable))
-        coarse = fine * COARSE // self.bins.number
-        return ((group * self.num_curves + questions) * 2 + answers) * COARSE + coarse
+    def _bucket_places(self, looked: Looked, group: Tensor) -> Tensor:
+        fine = self.bins.deferred(self._as_binned(looked.scores, looked.probable))
+        places = torch.add(fine * COARSE // self.bins.number, looked.yes, alpha=COARSE)
+        questions = torch.arange(self.num_curves, device=places.device) if places.ndim > 1 else 0
+        return places + (group * self.num_curves + questions) * (2 * COARSE)
 
-    def _add_histogram(self, totals: Totals, places: Tensor, used: Tensor, weight: Tensor | None) -> None:
+    def _add_histogram(self, totals: Totals, places: Tensor, unused: Tensor, weight: Tensor | None) -> None:
         kept: Any = totals.integers if weight is None else totals.reals
-        amount = used if weight is None else torch.where(used, weight.expand(used.shape), 0.0)
+        amount = unused.logical_not() if weight is None else weight.masked_fill(unused, 0.0)
+        places, amount = places.masked_fill(unused, 0), amount.expand(places.shape)
         kept.index_add_(0, places.flatten(), amount.flatten().to(kept.dtype))
-
-    def _judged_by_bucket(
-        self,
-        preds: Tensor,
-        truth: Tensor,
-        group: Tensor,
-        questions: Tensor,
-        probable: Any,
-        weight: Tensor | None,
-        used: Tensor,
-    ) -> Tensor:
-        """The sums of every bucket, as if each were a question of its own."""
-        if self.is_multiclass:
-            truth, used, asked = truth.squeeze(-1).clamp(0, self.num_curves - 1), used.select(-1, 0), group.squeeze(-1)
-            weight = None if weight is None else weight.squeeze(-1)
-            judged = self._judged(preds, truth, probable)
-        else:
-            asked = (group * self.judged + questions).expand(preds.shape)
-            judged = self._judged(preds, truth == 1, probable)
-        return calibration_sums.summed(judged, asked, self.sums, weight, used)
 
     # ---- reading
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightning_evalkit.counts.bucket_scores import BucketScores
-from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counter import Ledger, Totals, in_a_row
 from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.counts.hashing import buckets_of, fingerprint, hashed, ids_of
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import BLOCK
@@ -69,7 +70,7 @@ class BucketCounter:
         reals = [part.reals for part in (*parts, whole) if part.reals is not None]
         before = sum(len(part.integers) for part in parts)
         places = None if whole.increments is None else whole.increments + before
-        return Totals(integers, torch.cat(reals) if reals else None, places)
+        return Totals(integers, in_a_row(reals), places)
 
     def _add(self, parts: list[Totals], preds: Tensor, target: Tensor, weight: Tensor | None, *ids: Tensor) -> None:
         """Add samples to their buckets; the first ids decide on these, the last are in the fingerprint."""

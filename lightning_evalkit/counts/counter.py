@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
-from torch.nn import Parameter
 
+from lightning_evalkit.counts.deferral import is_deferred
+from lightning_evalkit.counts.histogram import histogram
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
     from lightning_evalkit.counts.layout import Layout
     from lightning_evalkit.inputs import Declaration
 
@@ -28,9 +32,14 @@ class Totals(NamedTuple):
         """The same totals with all integers written out."""
         if self.increments is None:
             return self
-        integers = torch.bincount(self.increments, minlength=width)
+        integers = histogram(self.increments, width)
         integers.narrow(0, 0, len(self.integers)).add_(self.integers)
         return Totals(integers, self.reals)
+
+
+def in_a_row(parts: Sequence[Tensor]) -> Tensor | None:
+    """Tensors behind each other along the last dimension, a single one as it is; None where there is none."""
+    return torch.cat(tuple(parts), -1) if len(parts) > 1 else parts[0] if parts else None
 
 
 @dataclass(frozen=True)
@@ -42,13 +51,6 @@ class Ledger:
     invalid: int
     guessed_logits: int
     guessed_probabilities: int
-
-
-def is_deferred(values: Tensor) -> bool:
-    """Whether looking at values would make the host wait, or a graph break."""
-    if torch.compiler.is_compiling() or not values.is_cpu:
-        return True
-    return type(values) is not Tensor and type(values) is not Parameter  # fake tensors and the like hold no values
 
 
 class Counter(Protocol):

@@ -168,3 +168,8 @@ def _real(count: Any) -> Tensor:
 def real_dtype(device: torch.device) -> torch.dtype:
     """float64, except on Apple's GPUs, which do not have it."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+def wide_dtype(kind: torch.dtype) -> torch.dtype:
+    """At least single precision; no operator is dispatched for it, as one is for ``torch.promote_types``."""
+    return torch.float64 if kind == torch.float64 else torch.float32

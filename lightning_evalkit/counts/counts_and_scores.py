@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lightning_evalkit.counts.counter import Ledger, Totals
+from lightning_evalkit.counts.counter import Ledger, Totals, in_a_row
 from lightning_evalkit.counts.layout import Layout
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class CountsAndScores:
         counts, scores = (counter.count_arranged(*arranged) for counter in (self._counts, self._scores))
         reals = [part for part in (counts.reals, scores.reals) if part is not None]
         places = None if scores.increments is None else scores.increments + self._counts.layout.integers.width
-        integers = torch.cat((counts.integers, scores.integers))
-        return Totals(integers, torch.cat(reals) if reals else None, places)
+        leading = torch.cat((counts.integers, scores.integers)) if len(scores.integers) else counts.integers
+        return Totals(leading, in_a_row(reals), places)
 
     def evidence(self, totals: Totals) -> Evidence:
         """What these totals say, scores included."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+
+from lightning_evalkit.counts.numpy_path import array_of, within_unit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,9 +39,25 @@ def decided(task: Thresholded, preds: Tensor, weight: Tensor | None = None) -> D
     if weight is not None:
         fitting = fitting | (weight == 0)
     probable = fitting.flatten().all(-1, keepdim=True)
+    if task.rounds:
+        scores = torch.where(probable, preds, preds.sigmoid())
+        return Decisions([scores > threshold for threshold in task.thresholds], no_number, probable)
     pairs = zip(task.cuts("probabilities", preds.dtype), task.cuts("logits", preds.dtype), strict=True)
     above = [torch.where(probable, preds > cut, preds > logit) for cut, logit in pairs]
     return Decisions(above, no_number, probable)
+
+
+def read_at_once(task: Thresholded, preds: Tensor) -> tuple[Tensor, str, str]:
+    """A batch on the CPU as it is cut: its scores, of what kind they are, and of what kind those were that came.
+
+    Guessed logits become probabilities where no cut does the same.
+    """
+    score_kind = task.score_kind(preds)
+    if score_kind == "auto":
+        score_kind = "probabilities" if within_unit(array_of(preds)) else "logits"
+        if score_kind == "logits" and not task.has_cuts(score_kind):
+            return preds.detach().sigmoid(), "probabilities", score_kind
+    return preds, score_kind, score_kind
 
 
 def _no_label(preds: Tensor) -> Tensor:
@@ -65,3 +84,8 @@ def guesses(probable: Tensor | None, preds: Tensor, like: Tensor, weight: Tensor
 def unweighable(weight: Tensor) -> Tensor:
     """Which real weights are negative, infinite or no number."""
     return weight.clamp(0, torch.finfo(weight.dtype).max) != weight
+
+
+def either(first: Tensor, *others: Tensor | None) -> Tensor:
+    """What is in any of these masks, of which all but the first may be missing."""
+    return reduce(torch.logical_or, [mask for mask in others if mask is not None], first)

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     ToBins = Callable[[Array], Array]
 
 
-def edges_of(lowest: Tensor, binning: ToBins, least: float) -> tuple[Tensor, Tensor]:
+def edges_of(lowest: Array, binning: ToBins, least: float) -> tuple[Array, Array]:
     """The first score of every bin and the last before it, for bins in the order of scores.
 
     ``lowest`` are the smallest single-precision scores that are not in a lower bin, ``least`` is the smallest score of
     all: of a bin that it is in nothing lies lower, and the last score before it is NaN.
     """
-    wanted, high = np.arange(len(lowest)), np.nan_to_num(lowest.numpy(), nan=np.inf, posinf=np.inf, neginf=-np.inf)
+    wanted, high = np.arange(len(lowest)), np.nan_to_num(lowest, nan=np.inf, posinf=np.inf, neginf=-np.inf)
     with np.errstate(over="ignore"):  # the number after the largest, and what single precision cannot hold
         low = np.maximum(np.nextafter(high, np.float32(-np.inf)).astype(np.float64), least)
         high = high.astype(np.float64)
         begun = binning(low.copy()) < wanted
         cut = np.where(begun, _last_below(low, high, wanted, begun, binning), np.nan)
         first = np.where((binning(high.copy()) == wanted) | ~begun, high, np.nextafter(cut, np.inf))
-    return torch.from_numpy(first), torch.from_numpy(cut)
+    return first, cut
 
 
 def _last_below(low: Array, high: Array, wanted: Array, begun: Array, binning: ToBins) -> Array:
@@ -62,3 +62,13 @@ def from_order(places: Array) -> Array:
 def _turned(bits: Array) -> Array:
     turned: Array = bits ^ (bits >> (8 * bits.itemsize - 1) & np.iinfo(bits.dtype).max)
     return turned
+
+
+def before(scores: Tensor) -> Tensor:
+    """The number before each."""
+    return torch.nextafter(scores, torch.full_like(scores, -torch.inf))
+
+
+def as_probability(scores: Tensor, probable: bool) -> Tensor:
+    """Probabilities, or those of logits, in double precision."""
+    return scores.double().clamp(0, 1) if probable else scores.double().sigmoid()

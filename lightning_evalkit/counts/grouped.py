@@ -12,11 +12,11 @@ import torch
 
 from lightning_evalkit.counts.binary import BinaryCounter
 from lightning_evalkit.counts.counts import Counts, real_dtype
-from lightning_evalkit.counts.decisions import checked, decided, unweighable
+from lightning_evalkit.counts.decisions import checked, decided, read_at_once, unweighable
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.multiclass import MulticlassCounter
 from lightning_evalkit.counts.multilabel import MultilabelCounter
-from lightning_evalkit.counts.numpy_path import Array, any_of, array_of, ones_among, within, within_unit
+from lightning_evalkit.counts.numpy_path import Array, any_of, array_of, ones_among, within
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,10 +76,9 @@ class BinaryEvents(BinaryCounter):
 
     def places(self, preds: Tensor, target: Tensor, group: Tensor, groups: int) -> Places | None:
         """Of a batch on the CPU; None for a bad value."""
-        scores, truth, row = array_of(preds), array_of(target), array_of(group)
-        elements, score_kind = truth.size, self.task.score_kind(preds)
-        if score_kind == "auto":
-            score_kind = "probabilities" if within_unit(scores) else "logits"
+        read, score_kind, given = read_at_once(self.task, preds)
+        scores, truth, row = array_of(read), array_of(target), array_of(group)
+        elements = truth.size
         if self.ignores:
             used = ~any_of(truth, self.task.marks(target.dtype))
             scores, truth, row = scores[used], truth[used], row[used]
@@ -88,7 +87,7 @@ class BinaryEvents(BinaryCounter):
             return None
         first = row * self.layout.integers.width + ~positive
         places = [first + (4 * place + 2 * mask) for place, mask in enumerate(above)]
-        return Places(places, elements - truth.size, score_kind)
+        return Places(places, elements - truth.size, given)
 
     def events(self, batch: Batch) -> Events:
         """For each element one of its four cells at every threshold."""

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_evalkit.counts.counter import is_deferred
+from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.counts.numpy_path import BLOCK, Array
 from lightning_evalkit.errors import InputError
 

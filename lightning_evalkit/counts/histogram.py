@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_evalkit.counts.counter import is_deferred
 from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.deferral import is_deferred
 
 
 def histogram(numbers: Tensor, size: int) -> Tensor:

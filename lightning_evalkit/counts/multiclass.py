@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
+from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals, in_a_row
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import unweighable
 from lightning_evalkit.counts.evidence import Evidence
@@ -133,7 +133,7 @@ class MulticlassCounter(EagerOrDeferred):
         if self.task.exact:
             reals.append(self._exact((label == target) | ignored, weight))
         integers = torch.constant_pad_nd(torch.cat(sums, -1), (0, 1), 1)
-        return Totals(integers, torch.cat(reals, -1) if reals else None)
+        return Totals(integers, in_a_row(reals))
 
     def _ahead(self, preds: Tensor, target: Tensor) -> Tensor:
         """How many classes come before the target: larger scores, and equal ones of a lower number, as in an arg max.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
+from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals, in_a_row
 from lightning_evalkit.counts.counts import Counts, real_dtype
-from lightning_evalkit.counts.decisions import checked, decided, guesses, unweighable
+from lightning_evalkit.counts.decisions import checked, decided, guesses, read_at_once, unweighable
 from lightning_evalkit.counts.evidence import Evidence
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import (
@@ -66,17 +66,15 @@ class MultilabelCounter(EagerOrDeferred):
     # ---- at once
 
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
-        score_kind = self.task.score_kind(preds)
-        if score_kind == "auto":
-            score_kind = "probabilities" if within_unit(array_of(preds)) else "logits"
+        scores, score_kind, given = read_at_once(self.task, preds)
         rows = max(BLOCK // self.task.num_labels, 1)
-        blocks = [(preds, target)] if len(preds) <= rows else zip(preds.split(rows), target.split(rows), strict=True)
-        sums = [self._block(scores, truth, score_kind) for scores, truth in blocks]
+        blocks = [(scores, target)] if len(preds) <= rows else zip(scores.split(rows), target.split(rows), strict=True)
+        sums = [self._block(block, truth, score_kind) for block, truth in blocks]
         if any(part is None for part in sums):
             raise InputError(self.task.complaint(preds, target, None))
         columns, reals = sums[0] if len(sums) == 1 else _added(sums)  # type: ignore[misc]
         used = target.numel() > 0
-        guessed = [used and score_kind == kind for kind in ("probabilities", "logits")] if self.guesses else []
+        guessed = [used and given == kind for kind in ("probabilities", "logits")] if self.guesses else []
         integers = np.concatenate((columns, guessed, (1,))).astype(np.int64)
         return Totals(torch.from_numpy(integers), torch.from_numpy(reals) if self.task.sample_sums else None)
 
@@ -162,7 +160,7 @@ class MultilabelCounter(EagerOrDeferred):
             tp, fp, positives, negatives = (rows[name] for name in MARGINALS)
             row_weight = torch.ones_like(tp) if weight is None else weight.select(-1, 0)
             reals.append(self._row_sums(tp, fp, positives, negatives, row_weight))
-        return Totals(integers, torch.cat(reals, -1) if reals else None)
+        return Totals(integers, in_a_row(reals))
 
     def _decided(self, preds: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         above, bad, probable = decided(self.task, preds, weight)

@@ -65,7 +65,9 @@ class ScoreTotals:
         self.bins: Bins = bins_of(task.binning, self.score_kind)
         self.computed = self.is_multiclass and self.score_kind == "logits"
         self.cells = 2 * self.num_curves * self.bins.number
-        self.books = Cells(valid=1, ignored=1, elements=1, doubtful=1, guessed=2 * self.guesses, updates=1)
+        doubts, weighted = int(self.computed or self.kind == "bfloat16"), int(task.weighted)
+        self.leading = Cells(doubtful=doubts, guessed=2 * self.guesses)  # others are counted with the histogram
+        self.books = self.leading + Cells(valid=weighted, weightless=weighted, ignored=1, invalid=1, updates=1)
         bins = task.binning.calibration_bins
         self.sums = calibration_sums.cells_of(self.judged, bins) if task.binning.sums else Cells()
         weighed = self.cells if task.weighted else 0
@@ -117,15 +119,15 @@ class ScoreTotals:
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping, in samples."""
-        valid, ignored, elements, guessed, updates = self.books.numbers(
-            totals.integers, "valid", "ignored", "elements", "guessed", "updates"
+        guessed, ignored, invalid, updates = self.books.numbers(
+            totals.integers, "guessed", "ignored", "invalid", "updates"
         )
         probabilities, logits = guessed or (0, 0)
         per_sample = self.num_curves if self.is_multiclass else 1
         return Ledger(
             updates=sum(updates),
             ignored=sum(ignored) // per_sample,
-            invalid=(sum(elements) - sum(ignored) - sum(valid)) // per_sample,
+            invalid=sum(invalid) // per_sample,
             guessed_logits=logits,
             guessed_probabilities=probabilities,
         )

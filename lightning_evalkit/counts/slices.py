@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counter import Ledger, Totals
 from lightning_evalkit.counts.decisions import guesses
+from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.counts.grouped import EVENTS, Event, batch_of
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.errors import InputError

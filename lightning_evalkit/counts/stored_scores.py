@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightning_evalkit.counts.binned_scores import ScoreCounter
-from lightning_evalkit.counts.counter import Ledger, Totals, is_deferred
+from lightning_evalkit.counts.counter import Ledger, Totals
 from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
 from lightning_evalkit.errors import InputError
@@ -43,19 +44,16 @@ class StoredScores(ScoreCounter):
         self.plain, self.seen = False, 0
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        preds, truth, ignored, whole = self._arranged(preds, target)
-        there, weight = self._weights(truth, weight)
-        used, probable = self._used(preds, truth, ignored, whole, there, weight)
-        unused = torch.where(there, torch.where(ignored, IGNORED, INVALID), WEIGHTLESS)
-        answers = torch.where(used, self._answers(preds, truth), unused).expand(preds.shape)
-        kind = real_dtype(preds.device)
-        if probable is not None:
-            answers = answers + torch.where(probable, 0, GUESSED_LOGITS)
-        reals = {"scores": (preds if self.guesses else self._as_binned(preds, probable)).to(kind)}
-        if weight is not None:
-            reals["weights"] = weight.to(kind).expand(preds.shape)
+        looked, kind = self._looked(preds, target, weight), real_dtype(preds.device)
+        answers = looked.marked(looked.yes.long(), INVALID, IGNORED, WEIGHTLESS)
+        if looked.probable is not None:
+            answers = answers + torch.where(looked.probable, 0, GUESSED_LOGITS)
+        scores = looked.scores if self.guesses else self._as_binned(looked.scores, looked.probable)
+        reals = {"scores": scores.to(kind).reshape(-1, self.num_curves)}
+        if looked.weight is not None:
+            reals["weights"] = looked.weight.expand(scores.shape).reshape(-1, self.num_curves)
         self._notice(preds)
-        return Totals(answers.contiguous(), torch.cat(self.layout.reals.parts(**reals), -1))
+        return Totals(answers.view(-1, self.num_curves), torch.cat(self.layout.reals.parts(**reals), -1))
 
     def _notice(self, preds: Tensor) -> None:
         if torch.compiler.is_compiling() or (is_deferred(preds) and not preds.is_cuda):

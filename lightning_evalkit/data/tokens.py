@@ -57,7 +57,7 @@ def trained(texts: Sequence[str], size: int) -> Any:
     made.train_from_iterator(texts, trainer)
     ends = [(token, special.index(token)) for token in ("[CLS]", "[SEP]")]
     made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
-    return PreTrainedTokenizerFast(tokenizer_object=made, **SPECIAL)
+    return PreTrainedTokenizerFast(tokenizer_object=made, clean_up_tokenization_spaces=False, **SPECIAL)
 
 
 def encoded(tokenizer: Any, texts: Sequence[str], max_length: int, source: str) -> tuple[Tensor, Tensor]:

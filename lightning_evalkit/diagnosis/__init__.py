@@ -1,10 +1,11 @@
 """Counts, statistics and projections into findings: why numbers are equal, and when they are not."""
 
-from lightning_evalkit.diagnosis.comparison import explain
+from lightning_evalkit.diagnosis.comparison import compared, explain
 from lightning_evalkit.diagnosis.finding import Finding, Table
+from lightning_evalkit.diagnosis.how_sure import with_intervals
 from lightning_evalkit.diagnosis.losses import explain_confidence, explain_loss
 from lightning_evalkit.diagnosis.many import SampleSums, explain_multiclass, explain_multilabel
-from lightning_evalkit.diagnosis.one_number import Number, explain_one, told
+from lightning_evalkit.diagnosis.one_number import Number, explain_one, told, told_of_table
 from lightning_evalkit.diagnosis.value import why_undefined
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Number",
     "SampleSums",
     "Table",
+    "compared",
     "explain",
     "explain_confidence",
     "explain_loss",
@@ -19,5 +21,7 @@ __all__ = [
     "explain_multilabel",
     "explain_one",
     "told",
+    "told_of_table",
     "why_undefined",
+    "with_intervals",
 ]

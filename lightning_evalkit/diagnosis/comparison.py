@@ -8,11 +8,12 @@ from typing import Any
 
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis.finding import Finding, Table
+from lightning_evalkit.diagnosis.how_sure import with_intervals
 from lightning_evalkit.diagnosis.identities import NO_IDENTITY, identity_of
 from lightning_evalkit.diagnosis.one_number import explain_one
 from lightning_evalkit.diagnosis.value import Value, plain_cells
 from lightning_evalkit.errors import InputError
-from lightning_evalkit.intervals import at_prevalence, crossing_prevalence
+from lightning_evalkit.intervals import at_prevalence, crossing_prevalence, table_difference, table_interval
 from lightning_evalkit.statistics import find
 
 PREVALENCES = (Fraction(1, 2), Fraction(1, 10), Fraction(1, 100))
@@ -36,10 +37,16 @@ def explain(counts: Counts, first: str | None = None, second: str | None = None,
     """
     if first is not None and second is None:
         return explain_one(counts, first, zero_division)
-    return _compared(counts, first or "accuracy", second or "f1", zero_division)
+    first, second = first or "accuracy", second or "f1"
+    finding, exact = compared(counts, first, second, zero_division), counts.exact()
+    if finding.code == "undefined" or not all(isinstance(cell, int) for cell in exact.cells):  # weights are no samples
+        return finding
+    found = {name: table_interval(exact, find(name)) for name in (first, second)}
+    return with_intervals(finding, found, table_difference(exact, find(first), find(second)))
 
 
-def _compared(counts: Counts, first: str, second: str, zero_division: float) -> Finding:
+def compared(counts: Counts, first: str, second: str, zero_division: float) -> Finding:
+    """What two statistics of one table say of each other, without how sure they are."""
     one, other = find(first), find(second)
     if one == other:
         raise InputError(f"expected two different statistics, got {first!r} twice.")

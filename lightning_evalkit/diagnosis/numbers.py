@@ -10,13 +10,15 @@ from lightning_evalkit.statistics import find
 
 if TYPE_CHECKING:
     from lightning_evalkit.counts import Counts
+    from lightning_evalkit.intervals import Comparison, Interval
+    from lightning_evalkit.intervals.calibrated import HalfF1, Sharpness
 
 Task = Literal["binary", "multiclass", "multilabel"]
 
 
 @dataclass(frozen=True)
 class SeenScores:
-    """What the histogram of the scores of a binary evaluation shows."""
+    """What the histogram of the scores of one yes-or-no question shows."""
 
     inputs: str
     lowest: float
@@ -25,10 +27,14 @@ class SeenScores:
     """The mean predicted probability."""
     variance: float
     """The sum of p (1 - p) over the samples: the variance of the number of positives, if the scores are calibrated."""
-    best_f1: float
-    best_threshold: float
     threshold: float
     f1: float
+    best: HalfF1
+    """The best F1 and its threshold."""
+    gain: Interval | None = None
+    """By how much F1 is higher there than at the declared threshold."""
+    only_two: bool = False
+    """Whether there are at most two different scores."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,15 @@ class SeenNumbers:
     exact_match: float | None = None
     prevalence: float | None = None
     """The share of positives where the model will be used, if that is known."""
-    scores: SeenScores | None = None
+    scores: dict[str, SeenScores] = field(default_factory=dict)
+    """Of a binary evaluation under the empty name, else of each label."""
+    sharpness: dict[str, Sharpness] = field(default_factory=dict)
+    """Whether probabilities are too sharp: as the scores, and of all classes together under the empty name."""
     bound_width: float = 0.0
+    train: dict[str, Counts] = field(default_factory=dict)
+    """The tables of the training data, by the same names, where they were given."""
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
+    """How far another evaluation is from this one, statistic by statistic."""
 
     @property
     def table(self) -> Counts | None:

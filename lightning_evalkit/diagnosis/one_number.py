@@ -105,13 +105,19 @@ def _shown(value: float) -> str:
 # ---- of one table
 
 
-def explain_one(counts: Counts, name: str, zero_division: float = nan, reported: str | None = None) -> Finding:
-    """What one statistic of one table says, under the name by which it is ``reported``, and what it does not see."""
+def explain_one(counts: Counts, name: str, zero_division: float = nan) -> Finding:
+    """What one statistic of one table says, and what it does not see."""
+    exact, interval = counts.exact(), None
+    if all(isinstance(cell, int) for cell in exact.cells):  # weights do not say how many samples they are of
+        interval = table_interval(exact, find(name))
+    return told_of_table(counts, name, zero_division, name, interval)
+
+
+def told_of_table(counts: Counts, name: str, zero_division: float, reported: str, interval: Interval | None) -> Finding:
+    """The same with an interval that is known otherwise, under the name by which it is ``reported``."""
     counts = counts.exact()
-    number = _number(counts, find(name), reported or name, zero_division)
-    if all(isinstance(cell, int) for cell in counts.cells):  # weights do not say how many samples they are of
-        number = replace(number, interval=table_interval(counts, find(name), 0.95, "auto"))
-    return told(number, {"counts": plain_cells(counts)})
+    number = _number(counts, find(name), reported, zero_division)
+    return told(replace(number, interval=interval), {"counts": plain_cells(counts)})
 
 
 def _number(counts: Counts, statistic: Statistic, name: str, zero_division: float) -> Number:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.diagnosis.literal import literal, one_line
@@ -12,13 +13,16 @@ from lightning_evalkit.diagnosis.rules import RULES, rules_about
 from lightning_evalkit.intervals import holm
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from lightning_evalkit.diagnosis.finding import Finding
     from lightning_evalkit.diagnosis.rules.table import About
 
 ALPHA = 0.01
 """How often the tests of one report find something in a healthy one."""
+STYLES = {"error": "bold red", "warning": "yellow", "tip": "cyan"}
+"""How a terminal shows our severities."""
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {"error": "error", "warning": "warning", "tip": "note"}
 """SARIF's words for our severities."""
 
@@ -83,34 +87,58 @@ class Diagnosis:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, default=str)
 
     def sarif(self) -> dict[str, Any]:
-        """The static-analysis format that code hosts and editors show."""
-        used = sorted({finding.code for finding in self.findings})
+        """The static-analysis format that code hosts and editors show; what is ignored is marked as suppressed."""
+        everything = (*self.findings, *self.ignored)
+        used = sorted({finding.code for finding in everything})
         rules = [
-            {"id": code, "name": RULES[code].name, "fullDescription": {"text": RULES[code].finds}} for code in used
-        ]
-        results = [
             {
-                "ruleId": finding.code,
-                "level": LEVELS[finding.severity],
-                "message": {"text": f"{finding.headline} {finding.remedy}"},
-                "partialFingerprints": {"evalkit/v1": finding.fingerprint},
-                "locations": [{"logicalLocations": [{"name": finding.subject}]}],
+                "id": code,
+                "name": RULES[code].name,
+                "fullDescription": {"text": RULES[code].finds},
+                "help": {"text": RULES[code].remedy},
             }
-            for finding in self.findings
+            for code in used
         ]
+        results = [self._result(finding) for finding in everything]
         driver = {"name": "lightning_evalkit", "rules": rules}
-        return {"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+        return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+    def _result(self, finding: Finding) -> dict[str, Any]:
+        suppressed = {"suppressions": [{"kind": "external"}]} if finding in self.ignored else {}
+        return {
+            "ruleId": finding.code,
+            "level": LEVELS[finding.severity],
+            "message": {"text": f"{finding.headline} {finding.remedy}"},
+            "partialFingerprints": {"evalkit/v1": finding.fingerprint},
+            "locations": [{"logicalLocations": [{"name": finding.subject}]}],
+            **suppressed,
+        }
 
     def __str__(self) -> str:
         return self.text()
 
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        """For rich: as the text, with the severities in colours; names are shown as they are."""
+
+        def lines(text: str, style: str = "", indent: str = "") -> Iterator[Any]:
+            for line in wrap(text, options.max_width, subsequent_indent=indent):
+                yield console.render_str(line, style=style, emoji=False, markup=False, highlight=False)
+
+        yield from lines(self.text().partition("\n")[0], "bold")
+        for finding in (*self.issues, *self.tips):
+            words = f"{finding.code} {finding.severity}: {one_line(finding.headline)}"
+            yield from lines(words, STYLES[finding.severity], "  ")
+            yield from lines(f"  → {one_line(finding.remedy)}" if finding.remedy else "", indent="    ")
+
     def _repr_html_(self) -> str:
+        first = self.text().partition("\n")[0]
         rows = "".join(
             f"<tr><td>{finding.code}</td><td>{finding.severity}</td><td>{html.escape(one_line(finding.headline))}</td>"
             f"<td>{html.escape(finding.remedy)}</td></tr>"
             for finding in (*self.issues, *self.tips)
         )
-        return f"<table>{rows}</table>" if rows else f"<p>{html.escape(self.text())}</p>"
+        head = "<tr><th>rule</th><th>severity</th><th>finding</th><th>remedy</th></tr>"
+        return f"<p>{html.escape(first)}</p>" + (f"<table>{head}{rows}</table>" if rows else "")
 
 
 def judged(seen: Any, about: About, ignore: Collection[str] = (), known: Collection[str] = ()) -> Diagnosis:

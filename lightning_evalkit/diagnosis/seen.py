@@ -37,6 +37,8 @@ class SeenMetric:
     held_in: Literal["module", "container", "callback"] = "module"
     together: set[frozenset[Owner]] = field(default_factory=set)
     """Owners that were in one state at one time, where there were several."""
+    lasting: bool = False
+    """Whether it is meant to live over epochs: the best value so far, or a window over the last ones."""
     computes: int = 0
     computed_in_steps: int = 0
     forwards: int = 0

@@ -6,7 +6,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any, Literal
 
 from lightning_evalkit.counts import BinaryCounter
-from lightning_evalkit.diagnosis import Finding, explain, explain_one
+from lightning_evalkit.diagnosis import Finding, compared, told_of_table
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_binning, with_curves
@@ -113,8 +113,8 @@ class BinaryEvaluation(Evaluation):
                 return nothing
             return self._alone(name, readout, self._explained({name: readout})[name], ("",), exclusive=False)
         table = self._table(name)
-        return self.nothing_counted() or explain_one(
-            self.tally.counts.at(table.place), table.statistic.name, self.zero_division, name
+        return self.nothing_counted() or told_of_table(
+            self._counts_of(name), table.statistic.name, self.zero_division, name, self._interval(table)
         )
 
     def _explained_loss(self, accuracy: str, before: BinaryEvaluation | None) -> Finding:
@@ -133,7 +133,10 @@ class BinaryEvaluation(Evaluation):
 
     def _explained_at(self, place: int, first: str = "accuracy", second: str = "f1") -> Finding:
         """Two statistics at one of the thresholds, of which there may be several."""
-        return self.nothing_counted() or explain(self.tally.counts.at(place), first, second, self.zero_division)
+        if (nothing := self.nothing_counted()) is not None:
+            return nothing
+        finding = compared(self.tally.counts.at(place), first, second, self.zero_division)
+        return self._sure(finding, {name: OneTable(find(name), place) for name in (first, second)})
 
     def _table(self, name: str) -> OneTable:
         """The readout of an entry, or of any statistic where there is one threshold."""

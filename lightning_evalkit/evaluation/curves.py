@@ -65,8 +65,13 @@ def declared_binning(curves: bool, resolution: int | str | None, num_curves: int
 
 
 def with_scores(counter: Any) -> Any:
-    """The counter, with the scores of its declaration where those are kept."""
-    return counter if counter.task.binning is None else CountsAndScores(counter, ScoreCounter(counter.task))
+    """The counter, with the scores of its declaration where those are kept.
+
+    What it has checked is not checked again; of the scores of classes it looks at the largest alone.
+    """
+    if counter.task.binning is None:
+        return counter
+    return CountsAndScores(counter, ScoreCounter(counter.task, checks=isinstance(counter.task, Multiclass)))
 
 
 def with_curves(names: list[str], curves: bool, added: Sequence[str]) -> list[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.counts import Counts
-from lightning_evalkit.diagnosis.numbers import SeenNumbers, SeenScores, seen_counts
+from lightning_evalkit.diagnosis.numbers import SeenNumbers, seen_counts
 from lightning_evalkit.diagnosis.report import Diagnosis, judged
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.evaluation.seen_scores import seen_scores, seen_sharpness
 from lightning_evalkit.inputs import Multiclass, Multilabel
 from lightning_evalkit.inputs.numbers import checked_share
-from lightning_evalkit.statistics import find
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,10 +25,14 @@ def diagnose(
     prevalence: float | None = None,
     ignore: Collection[str] = (),
     known: Collection[str] = (),
+    train: Evaluation | Counts | None = None,
+    against: Evaluation | Counts | None = None,
 ) -> Diagnosis:
     """What an expert would say about these numbers; ``prevalence`` is the share of positives where they will be used.
 
-    ``ignore`` are codes of rules, ``known`` are fingerprints of findings that were accepted before.
+    ``train`` are the counts of the training data, whose classes may be more or less frequent, and ``against`` those of
+    another model that these are compared with. ``ignore`` are codes of rules, ``known`` are fingerprints of findings
+    that were accepted before.
 
     >>> from lightning_evalkit import Counts, diagnose
     >>> [finding.code for finding in diagnose(Counts(tp=40, fp=10, fn=10, tn=40)).findings]
@@ -35,18 +40,44 @@ def diagnose(
     """
     if prevalence is not None:
         checked_share("prevalence", prevalence)
-    numbers = seen_counts(seen, prevalence) if isinstance(seen, Counts) else seen_numbers(seen, prevalence)
+    numbers = _seen(seen, prevalence)
+    if train is not None:
+        numbers = replace(numbers, train=_tables_of(train, numbers))
+    if against is not None:
+        from lightning_evalkit.evaluation.comparison import compare
+
+        numbers = replace(numbers, comparisons=compare(against, seen))
     return judged(numbers, "numbers", ignore, known)
+
+
+def _seen(seen: Evaluation | Counts, prevalence: float | None = None) -> SeenNumbers:
+    return seen_counts(seen, prevalence) if isinstance(seen, Counts) else seen_numbers(seen, prevalence)
+
+
+def _tables_of(train: Evaluation | Counts, numbers: SeenNumbers) -> dict[str, Counts]:
+    """The tables of the training data, if they are of the same classes."""
+    tables = {"": train.exact()} if isinstance(train, Counts) else tables_of(train)
+    if list(tables) != list(numbers.tables):
+        raise InputError(
+            f"expected train to count the same classes or labels, {', '.join(map(repr, numbers.tables))}, got "
+            f"{', '.join(map(repr, tables))}."
+        )
+    return tables
 
 
 class Diagnosing:
     """The rules on numbers, asked of an evaluation."""
 
     def diagnose(
-        self, prevalence: float | None = None, ignore: Collection[str] = (), known: Collection[str] = ()
+        self,
+        prevalence: float | None = None,
+        ignore: Collection[str] = (),
+        known: Collection[str] = (),
+        train: Evaluation | Counts | None = None,
+        against: Evaluation | Counts | None = None,
     ) -> Diagnosis:
         """What an expert would say about the numbers counted so far; every rank has to ask, as this joins them."""
-        return diagnose(self, prevalence, ignore, known)  # type: ignore[arg-type]  # an evaluation, which is above
+        return diagnose(self, prevalence, ignore, known, train, against)  # type: ignore[arg-type]  # an evaluation
 
 
 def seen_numbers(evaluation: Evaluation, prevalence: float | None = None) -> SeenNumbers:
@@ -54,49 +85,36 @@ def seen_numbers(evaluation: Evaluation, prevalence: float | None = None) -> See
     task: Any = evaluation.tally.counter.task
     values = {name: float(value) for name, value in evaluation.compute().items()}
     values = {entry.name: values[name] for name, entry in evaluation._entries()}
-    kind = _kind(task)
-    counts = evaluation.counts
-    if kind == "binary" and counts.tp.ndim:
-        raise InputError("expected an evaluation with one threshold, got several: diagnose(evaluation.counts.at(0)).")
-    names = [""] if kind == "binary" else list(evaluation.curve_names())
-    tables = dict(zip(names, [counts] if kind == "binary" else map(counts.at, range(len(names))), strict=True))
+    kind, tables, scored = _kind(task), tables_of(evaluation), task.binning is not None
     return SeenNumbers(
         kind,
-        {name: table.exact() for name, table in tables.items()},
+        tables,
         values,
         task.weighted,
         values.get("exact_match"),
         prevalence,
-        _scores(evaluation) if kind == "binary" and task.binning is not None else None,
-        _bound_width(evaluation) if kind == "binary" and task.binning is not None else 0.0,
+        seen_scores(evaluation, tables) if scored and kind != "multiclass" else {},
+        seen_sharpness(evaluation, [""] if kind == "multiclass" else list(tables)) if scored else {},
+        _bound_width(evaluation) if kind == "binary" and scored else 0.0,
     )
+
+
+def tables_of(evaluation: Evaluation) -> dict[str, Counts]:
+    """The counts of each class or label by its name; of a binary evaluation under the empty name."""
+    kind, counts = _kind(evaluation.tally.counter.task), evaluation.counts
+    if kind == "binary":
+        if counts.tp.ndim:
+            raise InputError(
+                "expected an evaluation with one threshold, got several: diagnose(evaluation.counts.at(0))."
+            )
+        return {"": counts.exact()}
+    return {name: counts.at(place).exact() for place, name in enumerate(evaluation.curve_names())}
 
 
 def _kind(task: Any) -> Task:
     if isinstance(task, Multiclass):
         return "multiclass"
     return "multilabel" if isinstance(task, Multilabel) else "binary"
-
-
-def _scores(evaluation: Any) -> SeenScores | None:
-    histogram, reliability = evaluation._scores(), evaluation.reliability()
-    filled = (histogram.yes + histogram.no)[0].nonzero().flatten()
-    if not len(filled):
-        return None
-    samples, confidence = reliability.samples.double(), reliability.confidence.double().nan_to_num(0.0)
-    best = evaluation.best_threshold("f1")
-    first = histogram.edges.first[filled]
-    return SeenScores(
-        evaluation.tally.counter.task.inputs,
-        float(first[0]),
-        float(first[-1]),
-        float((samples * confidence).sum() / samples.sum()),
-        float((samples * confidence * (1 - confidence)).sum()),
-        float(find("f1")(evaluation.at_threshold(best)).value()),
-        float(best),
-        float(evaluation.threshold),
-        float(find("f1")(evaluation.counts).value()),
-    )
 
 
 def _bound_width(evaluation: Any) -> float:

@@ -6,8 +6,9 @@ from multiprocessing.context import get_spawning_popen
 from typing import TYPE_CHECKING
 
 from lightning_evalkit.counts import Evidence
-from lightning_evalkit.diagnosis import Finding, Number, baselines, told
+from lightning_evalkit.diagnosis import Finding, Number, baselines, told, with_intervals
 from lightning_evalkit.diagnosis.one_number import HOW_SURE
+from lightning_evalkit.evaluation.differences import difference_of
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, WholeMatrix
 
 if TYPE_CHECKING:
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.counts import Counts
     from lightning_evalkit.evaluation.entry import Entry
+    from lightning_evalkit.evaluation.intervals import Source
     from lightning_evalkit.evaluation.readouts import Readout
     from lightning_evalkit.intervals import Interval
     from lightning_evalkit.state import EvidenceTally, Tally
 
+LEVEL = 0.95
 LIGHTNING_RESET = (
     "Nothing is counted: Lightning resets a logged evaluation at the end of the epoch; ask in "
     "on_validation_epoch_end, or use Evaluate."
@@ -40,15 +43,14 @@ class Explaining:
         """The state that is explained."""
         raise NotImplementedError
 
-    def interval(self, name: str) -> Interval:
-        """An entry with its interval."""
+    def _interval(self, readout: Readout) -> Interval:
+        raise NotImplementedError
+
+    def _source(self) -> Source:
         raise NotImplementedError
 
     def _entries(self) -> list[tuple[str, Entry]]:
         raise NotImplementedError
-
-    def _names(self) -> list[str]:
-        return [entry.name for _, entry in self._entries()]
 
     def _refuse_without_scores(self) -> None:
         """Say that an evaluation does not keep scores."""
@@ -83,9 +85,15 @@ class Explaining:
             constant,
             hidden=(*_unseen(name, readout, names), *([HOW_SURE] if isinstance(readout, COUNTED) else [])),
             undefined=reason,
-            interval=self.interval(name) if name in self._names() else None,
+            interval=self._interval(readout),
         )
         return told(number)
+
+    def _sure(self, finding: Finding, readouts: Mapping[str, Readout]) -> Finding:
+        """Add how sure two numbers are, and whether the difference between them is more than chance."""
+        found = {name: self._interval(readout) for name, readout in readouts.items()}
+        first, second = readouts.values()
+        return with_intervals(finding, found, difference_of(first, second, self._source(), LEVEL))
 
     def _value_of(self, readout: Readout, counts: Counts) -> float:
         """A number of other counts than these."""

@@ -19,12 +19,15 @@ from lightning_evalkit.intervals.matrices import Whole
 from lightning_evalkit.statistics import OVERALL, averaged, ratio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from lightning_evalkit.counts import Evidence
     from lightning_evalkit.evaluation.entry import Entry
     from lightning_evalkit.evaluation.readouts import Readout
     from lightning_evalkit.state import EvidenceTally
+    from lightning_evalkit.statistics import Quantity
 
 WEIGHTED = "sums of weights do not say how many samples they are of: declare buckets=1024 and count by sample"
 LABELS = "the labels of a sample depend on each other, and counts do not say how: declare buckets=1024"
@@ -93,14 +96,14 @@ class Intervals:
         used where it holds; other entries say why it does not. With a ``prevalence``, statistics are as
         ``at_prevalence`` gives them. Samples are taken to be drawn independently of each other.
         """
-        return {name: self._described(entry, level, method, prevalence) for name, entry in self._entries()}
+        return {name: self._described(entry.readout, level, method, prevalence) for name, entry in self._entries()}
 
     def interval(
         self, name: str, level: float = 0.95, method: str = "auto", prevalence: float | None = None
     ) -> Interval:
         """One entry with its interval; a method that does not hold for it is refused."""
         entry: Entry = self[name]  # type: ignore[index]  # of the collection
-        return self._interval(entry, level, method, prevalence)
+        return self._interval(entry.readout, level, method, prevalence)
 
     def interval_ends(self, level: float = 0.95) -> dict[str, Tensor]:
         """Both ends of every interval that there is, as numbers to log: "val/f1/low" and "val/f1/high"."""
@@ -116,48 +119,50 @@ class Intervals:
         entry: Entry = self[name]  # type: ignore[index]  # of the collection
         return self._source().by_bucket(entry.readout)
 
-    def _described(self, entry: Entry, level: float, method: str, prevalence: float | None) -> Interval:
+    def _described(self, readout: Readout, level: float, method: str, prevalence: float | None) -> Interval:
         try:
-            return self._interval(entry, level, method, prevalence)
+            return self._interval(readout, level, method, prevalence)
         except DeclarationError as refused:
             if method not in METHODS:
                 raise
-            return no_interval(self._source().value(entry.readout), level, str(refused))
+            return no_interval(self._source().value(readout), level, str(refused))
 
-    def _interval(self, entry: Entry, level: float, method: str, prevalence: float | None) -> Interval:
+    def _interval(
+        self, readout: Readout, level: float = 0.95, method: str = "auto", prevalence: float | None = None
+    ) -> Interval:
         level, source = checked_level(level), self._source()
         if prevalence is not None:
-            return _projected(entry, source, level, method, prevalence)
+            return _projected(readout, source, level, method, prevalence)
         if source.evidence.buckets is not None and method in ("auto", "buckets"):
-            return _by_buckets(entry.readout, source, level)
+            return _by_buckets(readout, source, level)
         if method == "buckets":
             raise DeclarationError("method='buckets' needs them: declare buckets=1024 and count by the ids of samples.")
         if source.evidence.task.weighted:
-            return no_interval(source.value(entry.readout), level, WEIGHTED)
-        found = interval_of(entry.readout, source, level, method)
-        return found if found.known else replace(found, value=source.value(entry.readout))
+            return no_interval(source.value(readout), level, WEIGHTED)
+        found = interval_of(readout, source, level, method)
+        return found if found.known else replace(found, value=source.value(readout))
 
     def _source(self) -> Source:
         return self.tally.compute().once(Source, self.zero_division)
 
 
-def _projected(entry: Entry, source: Source, level: float, method: str, prevalence: float) -> Interval:
+def _projected(readout: Readout, source: Source, level: float, method: str, prevalence: float) -> Interval:
     if not isinstance(source.evidence.task, Binary):
         raise DeclarationError("expected no prevalence: only a problem of two classes has one.")
-    if not isinstance(entry.readout, OneTable) or source.evidence.task.weighted:
+    if not isinstance(readout, OneTable) or source.evidence.task.weighted:
         reason = WEIGHTED if source.evidence.task.weighted else "scores are not projected to another prevalence"
         return no_interval(torch.nan, level, reason)
-    return table_interval(source.counts.at(entry.readout.place), entry.readout.statistic, level, method, prevalence)
+    return table_interval(source.counts.at(readout.place), readout.statistic, level, method, prevalence)
 
 
 def _by_buckets(readout: Readout, source: Source, level: float) -> Interval:
-    reason = _unbucketed(readout, source)
+    reason = unbucketed(readout, source)
     if reason:
         return no_interval(source.value(readout), level, reason)
     return bucket_interval(source.by_bucket(readout), readout.statistic.bounds, level)
 
 
-def _unbucketed(readout: Readout, source: Source) -> str:
+def unbucketed(readout: Readout, source: Source) -> str:
     """Why buckets do not say how sure it is; nothing if they do."""
     if not isinstance(readout, FromScores):
         return ""
@@ -183,17 +188,29 @@ def _(readout: OneTable, source: Source, level: float, method: str) -> Interval:
 def _(readout: Averaged, source: Source, level: float, method: str) -> Interval:
     if isinstance(source.evidence.task, Multilabel):
         return no_interval(source.value(readout), level, LABELS)
-    statistic, average = readout.statistic, readout.average
-    if average == "micro":
-        return matrix_interval(statistic, lambda c: statistic(c.summed()), source.whole, level, method)
-    included = readout.included(source.evidence).cpu()
-    value = lambda c: averaged(statistic, c, average, torch.nan, included)  # noqa: E731
-    return matrix_interval(statistic, value, source.whole, level, method)
+    return matrix_interval(readout.statistic, of_classes(readout, source), source.whole, level, method)
 
 
 @interval_of.register
 def _(readout: WholeMatrix, source: Source, level: float, method: str) -> Interval:
-    return matrix_interval(readout.statistic, OVERALL[readout.statistic.name], source.whole, level, method)
+    return matrix_interval(readout.statistic, of_classes(readout, source), source.whole, level, method)
+
+
+def of_classes(
+    readout: OneTable | Averaged | WholeMatrix, source: Source
+) -> Callable[[Counts], Quantity] | Callable[[Counts], Tensor]:
+    """The number as a function of the counts of all classes: undivided where it is one fraction."""
+    statistic = readout.statistic
+    if isinstance(readout, OneTable):
+        place = readout.place
+        return lambda counts: statistic(counts.at(place))
+    if isinstance(readout, WholeMatrix):
+        return OVERALL[statistic.name]
+    average, zero_division = readout.average, source.zero_division
+    if average == "micro":
+        return lambda counts: statistic(counts.summed())
+    included = readout.included(source.evidence, zero_division).cpu()
+    return lambda counts: averaged(statistic, counts, average, zero_division, included)
 
 
 @interval_of.register

@@ -123,4 +123,5 @@ class MulticlassEvaluation(Evaluation):
         values, ignored = self._explained(readouts), self.tally.counter.task.ignored
         if len(names) == 1:
             return self._alone(names[0], readouts[names[0]], values[names[0]], self.class_names, exclusive=True)
-        return explain_multiclass(self.tally.counts, values, not ignored, self.zero_division, self.class_names)
+        finding = explain_multiclass(self.tally.counts, values, not ignored, self.zero_division, self.class_names)
+        return self._sure(finding, readouts)

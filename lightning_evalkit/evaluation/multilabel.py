@@ -120,7 +120,9 @@ class MultilabelEvaluation(Evaluation):
             return self._alone(first, readouts[first], values[first], self.label_names, exclusive=False)
         complete = not self.tally.global_ledger.ignored
         sums = self._sample_sums(readouts)
-        return explain_multilabel(self.tally.counts, values, self.label_names, complete, self.zero_division, sums)
+        counts, labels = self.tally.counts, self.label_names
+        finding = explain_multilabel(counts, values, labels, complete, self.zero_division, sums)
+        return self._sure(finding, readouts)
 
     def _explained_loss(self, accuracy: str, before: MultilabelEvaluation | None) -> Finding:
         earlier = None if before is None else profile_of_scores(before, before.tally.counts).profile

@@ -5,29 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torchmetrics import Metric
 
-from lightning_evalkit.counts import BucketCounter, SliceCounter, Totals, real_dtype
+from lightning_evalkit.counts import BucketCounter, PairCounter, Totals
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.evaluation.comparison import compare
 from lightning_evalkit.intervals.comparison import Comparison, McNemar, mcnemar
-from lightning_evalkit.ranks import rank_and_world_size
+from lightning_evalkit.state import PairTally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
 
-RANK = 2**40
-"""Rows that a rank may see before its ids are those of the next."""
 
-
-class PairedComparison(Metric):
+class PairedComparison(PairTally):
     """Compares two models whose predictions for the same samples come together.
 
     ``evaluation`` is a template: it says what is counted and compared, and stays as it is. A sample is right for
-    McNemar's test if all of it is: its class, or all of its labels.
+    McNemar's test if all of it is: its class, or all of its labels. The state is one tensor, which crosses ranks once.
 
     >>> from lightning_evalkit import BinaryEvaluation
     >>> paired = PairedComparison(BinaryEvaluation(inputs="labels", statistics=["accuracy"]))
@@ -41,53 +37,16 @@ class PairedComparison(Metric):
     'better'
     """
 
-    full_state_update = False
-    is_differentiable = False
-    only: torch.Tensor
-    rows: torch.Tensor
-
     def __init__(self, evaluation: Evaluation, buckets: int = 1024, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
         if not isinstance(evaluation, Evaluation):
             raise DeclarationError(f"expected an evaluation that says what is compared, got {evaluation!r}.")
         if isinstance(getattr(evaluation, "threshold", None), (list, tuple)) and not hasattr(evaluation, "num_labels"):
             raise DeclarationError("expected one threshold, because a sample is right or wrong at one, got several.")
-        self.first, self.second = (evaluation.replace(buckets=buckets, **kwargs) for _ in range(2))
-        self.add_state("only", torch.zeros(2, dtype=torch.int64), dist_reduce_fx="sum")
-        self.add_state("rows", torch.zeros(1, dtype=torch.int64), dist_reduce_fx="sum")
-
-    def update(
-        self,
-        first: Tensor,
-        second: Tensor,
-        target: Tensor,
-        sample_weight: Tensor | None = None,
-        sample: Any = None,
-        cluster: Any = None,
-    ) -> None:
-        """Count the predictions of both models; without ids every row is a sample of its own."""
-        one, other = (self._right(preds, target, sample_weight) for preds in (first, second))
-        if sample is None and cluster is None:
-            begin = rank_and_world_size()[0] * RANK
-            sample = torch.arange(begin, begin + len(target), device=target.device) + self.rows
-        self.first.update(first, target, sample_weight, sample, cluster)
-        self.second.update(second, target, sample_weight, sample, cluster)
-        self.only += torch.stack(((one & ~other).sum(), (other & ~one).sum()))
-        self.rows += len(target)
-
-    def _right(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-        """Which samples have no error, each counted as a group of its own; raises for bad values."""
-        bucketed = self.first.tally.counter
+        template = evaluation.replace(buckets=buckets, sync_on_compute=False)
+        bucketed: Any = template.tally.counter
         assert isinstance(bucketed, BucketCounter)  # declared
-        counter = SliceCounter(bucketed.counts, max(len(target), 1))
-        integers, reals = (cells.width for cells in counter.layout)
-        totals = Totals(
-            torch.zeros(integers, dtype=torch.int64, device=target.device),
-            torch.zeros(reals, dtype=real_dtype(target.device), device=target.device) if reals else None,
-        )
-        counter.add(totals, preds, target, torch.arange(len(target), device=target.device), weight)
-        errors: Tensor = counter.counts(totals).errors
-        return errors.sum(-1).narrow(0, 0, len(target)) == 0
+        super().__init__(PairCounter(bucketed), **kwargs)  # type: ignore[arg-type]  # of two predictions
+        self.__dict__["_template"] = template  # no part of it: only its declaration is used
 
     # ---- asking
 
@@ -95,23 +54,26 @@ class PairedComparison(Metric):
         self, statistics: Sequence[str] | None = None, level: float = 0.95, margin: float = 0.0
     ) -> dict[str, Comparison]:
         """The second model minus the first, statistic by statistic; see ``compare``."""
-        return compare(self.first, self.second, statistics, level, margin, paired=True)
+        return compare(*self.models(), statistics, level, margin, paired=True)
+
+    def models(self) -> tuple[Evaluation, Evaluation]:
+        """The evaluation of each model over all ranks, as a copy."""
+        return self._evaluations(self._valid().totals)
 
     def mcnemar(self) -> McNemar:
         """McNemar's test of the samples that only one of them gets right, over all ranks."""
-        with self.sync_context(should_sync=self._to_sync, should_unsync=self._should_unsync):
-            only_first, only_second = self.only.tolist()
-        return mcnemar(only_first, only_second)
+        return mcnemar(*self.counter.split(self._valid().totals).only.tolist())
 
-    def compute(self) -> dict[str, Tensor]:
+    def value_of(self, totals: Totals) -> dict[str, Tensor]:
         """The differences, second minus first, and the exact p-value of McNemar's test as "mcnemar"."""
-        before, after = self.first.compute(), self.second.compute()
+        before, after = (each.compute() for each in self._evaluations(totals))
+        p_value = mcnemar(*self.counter.split(totals).only.tolist()).exact
         found = {name: after[name] - value for name, value in before.items()}
-        p_value = mcnemar(*self.only.tolist()).exact
-        return {**found, "mcnemar": torch.tensor(p_value, device=self.only.device)}
+        return {**found, "mcnemar": torch.tensor(p_value, device=totals.integers.device)}
 
-    def reset(self) -> None:
-        """Back to no samples."""
-        super().reset()
-        self.first.reset()
-        self.second.reset()
+    def _evaluations(self, totals: Totals) -> tuple[Evaluation, Evaluation]:
+        parts, template = self.counter.split(totals), self.__dict__["_template"]
+        first, second = (template.clone().to(totals.integers.device) for _ in range(2))
+        first.tally.load_totals(parts.first)
+        second.tally.load_totals(parts.second)
+        return first, second

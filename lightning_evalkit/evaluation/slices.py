@@ -13,7 +13,7 @@ from lightning_evalkit.evaluation.binary import BinaryEvaluation
 from lightning_evalkit.evaluation.group_intervals import GroupInterval, Groups, checked_end
 from lightning_evalkit.evaluation.names import checked_class_names
 from lightning_evalkit.inputs.declaration import checked_number, names_given
-from lightning_evalkit.state import Tally
+from lightning_evalkit.state import GroupTally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Group(NamedTuple):
     value: float
 
 
-class Slices(Tally):
+class Slices(GroupTally):
     """The numbers of an evaluation for every group of samples, from one count of every batch.
 
     ``evaluation`` is a template: it says what is counted and reported, and stays as it is. ``update`` also takes the
@@ -53,8 +53,6 @@ class Slices(Tally):
     [Group(name='de', size=2, value=0.5)]
     """
 
-    counter: SliceCounter  # type: ignore[assignment]  # adds a batch to totals instead of making new ones
-
     def __init__(
         self,
         evaluation: Evaluation,
@@ -74,26 +72,6 @@ class Slices(Tally):
         self.zero_division = entries[0][1].zero_division
         self._reported = {entry.name: name for name, entry in entries}  # with prefix and postfix
         self._one_table = isinstance(evaluation, BinaryEvaluation) and isinstance(evaluation.threshold, (int, float))
-
-    def update(  # type: ignore[override]
-        self, preds: Tensor, target: Tensor, groups: Tensor, sample_weight: Tensor | None = None
-    ) -> None:
-        """Count a batch, each sample in its group. If it raises, nothing of the batch was counted."""
-        self.refuse_elsewhere(preds)
-        self.counter.add(self.totals, preds, target, groups, sample_weight)
-
-    def batch_totals(self, *args: Any, **kwargs: Any) -> Totals:
-        """Count a batch and give the totals of this batch alone: in a state of its own, which is then added."""
-        held = after = self._states()
-        try:
-            with torch.inference_mode(False):
-                self.__dict__.update(self.storage.empty(self._device))
-            self.update(*args, **kwargs)
-            with torch.inference_mode(False):  # not in place: a stock MetricCollection may share what is held
-                after = self.storage.sum(held, self.__dict__)
-            return self._over_ranks(self.dist_sync_on_step)
-        finally:
-            self.__dict__.update(after)
 
     def value_of(self, totals: Totals) -> dict[str, Tensor]:
         """Every statistic of every group."""

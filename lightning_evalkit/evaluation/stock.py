@@ -13,32 +13,46 @@ from lightning_evalkit.diagnosis import Finding, Table, explain_multiclass, expl
 from lightning_evalkit.diagnosis import explain as explain_counts
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation.base import Evaluation
+from lightning_evalkit.statistics import f_beta
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torchmetrics import Metric
 
+EXACT = "exact_match"
 NAMES = {
     "Accuracy": "accuracy",
+    "CohenKappa": "kappa",
+    "ExactMatch": EXACT,
     "F1Score": "f1",
+    "FBetaScore": "f",
+    "HammingDistance": "hamming_distance",
+    "JaccardIndex": "jaccard",
+    "MatthewsCorrCoef": "mcc",
+    "NegativePredictiveValue": "negative_predictive_value",
     "Precision": "precision",
     "Recall": "recall",
     "Specificity": "specificity",
-    "JaccardIndex": "jaccard",
-    "MatthewsCorrCoef": "mcc",
 }
+OF_ALL = {"accuracy": "recall", "hamming_distance": "false_negative_rate"}
+"""Of many classes, what torchmetrics averages under these names where it does not take all samples together."""
 CLOSE = 1e-6
 """Single precision tells no more."""
 
 
 class Member(NamedTuple):
-    """A metric of a collection: what it is called there and here, its number and the counts behind it."""
+    """A metric of a collection: what it is called there and here, its number and the counts behind it.
+
+    ``samples`` are those of exact matches, which keep no counts of classes or labels; ``declared`` is what decides
+    predictions and leaves samples out.
+    """
 
     name: str
     task: str
     statistic: str
     value: float
-    counts: Counts
+    counts: Counts | None
+    samples: int | None
+    declared: tuple[Any, Any]
 
 
 def explain(subject: Any, first: str | None = None, second: str | None = None) -> Finding:
@@ -54,7 +68,7 @@ def explain(subject: Any, first: str | None = None, second: str | None = None) -
     'BinaryAccuracy and BinaryF1Score are equal: both are 0.5.'
     """
     if isinstance(subject, Counts):
-        return explain_counts(subject, first or "accuracy", second or "f1")
+        return explain_counts(subject, first, second)
     if isinstance(subject, Evaluation):
         evaluation: Any = subject  # of which every final class explains itself
         finding: Finding = evaluation.explain(first, second)
@@ -87,26 +101,34 @@ def _named(members: list[Member], name: str) -> Member:
     raise InputError(f"there is no {name!r} to explain: expected one of {', '.join(each.name for each in members)}.")
 
 
-def _member(name: str, metric: Metric) -> Member | None:
+def _member(name: str, metric: Any) -> Member | None:
     """None for what is no statistic of a table, or is several numbers."""
     kind = re.fullmatch(r"(Binary|Multiclass|Multilabel)(\w+)", type(metric).__name__)
-    counts = _counts(metric)
-    if kind is None or counts is None or kind[2] not in NAMES:
+    if kind is None or kind[2] not in NAMES:
+        return None
+    exact, counts = NAMES[kind[2]] == EXACT, _counts(metric)
+    if counts is None and not exact:
         return None
     if not metric.update_called:
         raise InputError(f"nothing was counted by {name!r}: update the collection before it is explained.")
-    value, average = metric.compute(), getattr(metric, "average", None)
+    value = metric.compute()
     if value.numel() > 1:
         return None
-    return Member(name, kind[1], _statistic(kind[1], NAMES[kind[2]], average), float(value), counts)
+    statistic, samples = _statistic(kind[1], NAMES[kind[2]], metric), int(metric.total) if exact else None
+    declared = getattr(metric, "threshold", None), metric.ignore_index
+    return Member(name, kind[1], statistic, float(value), counts, samples, declared)
 
 
-def _statistic(task: str, name: str, average: str | None) -> str:
+def _statistic(task: str, name: str, metric: Any) -> str:
     """What torchmetrics' class means here: its macro and weighted accuracy of classes are means of recall."""
-    if task == "Binary" or name == "mcc":
+    name = f_beta(metric.beta).name if name == "f" else name
+    if name == "kappa":
+        return name if metric.weights in (None, "none") else f"kappa with {metric.weights} weights"
+    if task == "Binary" or name == EXACT or (name, task) == ("mcc", "Multiclass"):
         return name
-    if task == "Multiclass" and name == "accuracy":
-        return "accuracy" if average == "micro" else f"recall/{average}"
+    average = "micro" if name == "mcc" else metric.average  # of labels, from the sum of their tables
+    if task == "Multiclass" and name in OF_ALL:
+        return name if average == "micro" else f"{OF_ALL[name]}/{average}"
     return f"{name}/{average}"
 
 
@@ -137,28 +159,30 @@ def _finding(pairs: list[tuple[Member, Member]], members: list[Member]) -> Findi
     table = Table(("metric", "is", "value"), tuple((m.name, m.statistic, f"{m.value:.6g}") for m in members))
     if not pairs:
         return Finding("collection", f"No two of the {len(members)} numbers are equal.", (), table)
-    findings = [_of_pair(*pair) for pair in pairs]
+    findings = [_of_pair(*pair, members) for pair in pairs]
     if len(findings) == 1:
         return Finding(findings[0].code, findings[0].headline, findings[0].reasons, table, findings[0].evidence)
     reasons = tuple(f"{each.headline} {each.reasons[0] if each.reasons else ''}".strip() for each in findings)
     return Finding("collection", f"{len(pairs)} pairs of the {len(members)} numbers are equal.", reasons, table)
 
 
-def _of_pair(one: Member, other: Member) -> Finding:
-    reasons, code, evidence = _reasons(one, other)
+def _of_pair(one: Member, other: Member, members: list[Member]) -> Finding:
+    reasons, code, evidence = _reasons(one, other, members)
     gap = abs(one.value - other.value)
     how = f"are equal: both are {one.value:.6g}" if _equal(one, other) else f"differ by {gap:.6g}"
     return Finding(code, f"{one.name} and {other.name} {how}.", reasons, None, evidence)
 
 
-def _reasons(one: Member, other: Member) -> tuple[tuple[str, ...], str, dict[str, Any]]:
+def _reasons(one: Member, other: Member, members: list[Member]) -> tuple[tuple[str, ...], str, dict[str, Any]]:
     if one.statistic == other.statistic:
         return (f"Both are {one.statistic}, which torchmetrics has under both names.",), "same-statistic", {}
     if one.task != other.task or not _same_samples(one, other):
         words = "They have counted different tables, as of different thresholds or ignored samples."
         return (words,), "different-tables", {}
-    counts = max((one.counts, other.counts), key=lambda counts: counts.tp.numel())
+    counts = _fullest([one, other, *members])
     values = {one.statistic: one.value, other.statistic: other.value}
+    if EXACT in values:
+        return _of_exact_match(counts, values, max(one.samples or 0, other.samples or 0))
     if one.task == "Binary":
         found = explain_counts(counts.at(0), one.statistic, other.statistic, 0.0)
     elif one.task == "Multiclass":
@@ -168,8 +192,34 @@ def _reasons(one: Member, other: Member) -> tuple[tuple[str, ...], str, dict[str
     return found.reasons, found.code, found.evidence
 
 
+def _fullest(members: list[Member]) -> Counts:
+    """The counts of the most classes or labels, of the samples that the first two have counted."""
+    usable = [each.counts for each in members if each.counts is not None and _agrees(each, members[:2])]
+    return max(usable, key=lambda counts: counts.tp.numel())
+
+
+def _agrees(member: Member, pair: list[Member]) -> bool:
+    return all(member.task == each.task and _same_samples(member, each) for each in pair)
+
+
+def _of_exact_match(
+    counts: Counts, values: dict[str, float], samples: int
+) -> tuple[tuple[str, ...], str, dict[str, Any]]:
+    """Beside the accuracy of labels with the bounds of either, if every label of every sample was counted."""
+    [other] = [name for name in values if name != EXACT]
+    labels, whole = counts.tp.numel(), bool((counts.total == samples).all())
+    if other in ("accuracy/micro", "accuracy/macro") and labels > 1 and whole:
+        of_labels = {EXACT: values[EXACT], "hamming_accuracy": values[other]}
+        found = explain_multilabel(counts, of_labels, [*map(str, range(labels))], True, 0.0)
+        return found.reasons, found.code, found.evidence
+    words = f"exact_match counts samples that are right in every place, {other} counts places one by one."
+    return (words,), "exact-match-and-places", {}
+
+
 def _same_samples(one: Member, other: Member) -> bool:
     """Whether two states are of the same predictions; micro averages keep the sums over classes only."""
+    if one.counts is None or other.counts is None:
+        return one.declared == other.declared  # exact matches keep too little to tell by
     pairs = zip(one.counts.cells, other.counts.cells, strict=True)
     same = one.counts.tp.numel() == other.counts.tp.numel()
     return all(bool((a == b).all()) if same else int(a.sum()) == int(b.sum()) for a, b in pairs)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from lightning_evalkit.functional.scores import scored
 from lightning_evalkit.inputs import Binary, Inputs, Multiclass, binning_of
 from lightning_evalkit.statistics.curve_options import Norm, checked_bins, checked_norm
@@ -26,11 +28,11 @@ def binary_calibration_error(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """Compute the gaps between the probability of yes and the share of yes over bins."""
+    """Compute the gaps between the probability of yes and the share of yes over bins, in the scores' precision."""
     how, scores = checked_norm(norm), binning_of((0.5,), sums=True, calibration_bins=checked_bins(n_bins))
     task = Binary(inputs, ignore_index, sample_weight is not None, binning=scores)
     counter, totals = scored(task, preds, target, validate_args, sample_weight)
-    return calibration_error(counter.calibration(totals), how)
+    return calibration_error(counter.calibration(totals), how, torch.as_tensor(preds).dtype)
 
 
 def multiclass_calibration_error(

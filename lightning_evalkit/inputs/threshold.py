@@ -163,6 +163,32 @@ def _cuts_of(parts: tuple[tuple[float, float | None], ...]) -> Cuts:
     }
 
 
+def guessed_cuts_of(thresholds: Sequence[float]) -> Cuts:
+    """Where torchmetrics cuts scores that it guesses: ``sigmoid(score) > threshold`` in the precision of the scores.
+
+    For logits only if the thresholds are 0.5: elsewhere the sigmoid itself has to be computed, as its rounding decides.
+    """
+    return _guessed_cuts_of(tuple(map(float, thresholds)))
+
+
+@lru_cache(maxsize=256)
+def _guessed_cuts_of(numbers: tuple[float, ...]) -> Cuts:
+    cuts = {("probabilities", kind): tuple(nearest_of(number, kind) for number in numbers) for kind in PRECISIONS}
+    if set(numbers) == {0.5}:
+        cuts |= {("logits", kind): (_last_half(kind),) * len(numbers) for kind in PRECISIONS}
+    return cuts
+
+
+def _last_half(kind: torch.dtype) -> float:
+    """The largest logit whose sigmoid is 0.5 in a precision.
+
+    Half precisions round 0.5 + x / 4, where the next number is eps / 2 higher. The others compute 1 / (1 + exp(-x)):
+    exp(-x) is 1 - eps / 2 up to x = 3 / 4 eps, and 2 - eps / 2 is rounded to 2.
+    """
+    eps: float = torch.finfo(kind).eps
+    return eps if kind in (torch.float16, torch.bfloat16) else 0.75 * eps
+
+
 def cut_of(threshold: float, score_kind: str, kind: torch.dtype) -> float:
     """The largest score of a type that is not above the threshold: comparing with it is exact, and costs no more.
 
@@ -198,6 +224,20 @@ def floor_of(number: float, kind: torch.dtype) -> float:
     least = round(math.log2(limits.smallest_normal)) + 1 - digits
     step = max(math.frexp(number)[1] - digits, least)
     return math.ldexp(math.floor(math.ldexp(number, -step)), step)
+
+
+def nearest_of(number: float, kind: torch.dtype) -> float:
+    """The number of a floating-point type that is nearest to this one, as torch rounds what it compares with.
+
+    >>> nearest_of(0.999, torch.bfloat16), nearest_of(0.25 + 2**-13, torch.float16)
+    (1.0, 0.25)
+    """
+    if kind in (torch.float16, torch.bfloat16):
+        number = nearest_of(number, torch.float32)
+    low, high = floor_of(number, kind), -floor_of(-number, kind)
+    if number - low == high - number and low < high:  # of two equally near the even one
+        return low if low / (high - low) % 2 == 0 else high
+    return low if number - low <= high - number else high
 
 
 def above_of(number: float, kind: torch.dtype) -> float:

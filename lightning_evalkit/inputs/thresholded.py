@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.inputs.complaints import complaint
 from lightning_evalkit.inputs.declaration import Declaration, checked_threshold
-from lightning_evalkit.inputs.threshold import Cuts, cuts_of, parsed, plain_of
+from lightning_evalkit.inputs.threshold import Cuts, cuts_of, guessed_cuts_of, parsed, plain_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,13 +31,25 @@ class Thresholded(Declaration):
             raise DeclarationError("expected at least one threshold, got an empty list.")
         thresholds = tuple(map(checked_threshold, parsed(self.thresholds)))
         object.__setattr__(self, "thresholds", thresholds)
-        object.__setattr__(self, "_cuts", cuts_of(thresholds))
+        object.__setattr__(self, "_cuts", (guessed_cuts_of if self.rounds else cuts_of)(thresholds))
+
+    @cached_property
+    def rounds(self) -> bool:
+        """Whether guessed logits are cut where torchmetrics cuts them, after a sigmoid in their own precision.
+
+        Not at thresholds that keep a logit which no probability holds: all are then cut at the exact logits.
+        """
+        return self.inputs == "auto" and not any(isinstance(each, dict) for each in plain_of(self.thresholds))
 
     def cuts(self, score_kind: str, kind: torch.dtype = torch.float64) -> tuple[float, ...]:
         """Where scores of this kind and type are cut: above is positive."""
         cuts: Cuts = self._cuts  # type: ignore[attr-defined]
         known = "logits" if score_kind == "logits" else "probabilities"
         return cuts.get((score_kind, kind), cuts[known, torch.float64])
+
+    def has_cuts(self, score_kind: str) -> bool:
+        """Whether there are numbers at which scores of this kind can be cut."""
+        return (score_kind, torch.float64) in self._cuts  # type: ignore[attr-defined]
 
     def described(self) -> dict[str, Any]:
         """With thresholds as plain values, of which the same threshold can be made again."""

@@ -2,6 +2,8 @@
 
 from lightning_evalkit.counts import ANSWERS, Counts
 from lightning_evalkit.intervals.comparison import Comparison, holm, mcnemar
+from lightning_evalkit.intervals.crossing import crossing_interval
+from lightning_evalkit.intervals.differences import table_difference
 from lightning_evalkit.intervals.interval import METHODS, Interval
 from lightning_evalkit.intervals.matrices import matrix_interval
 from lightning_evalkit.intervals.projection import at_prevalence, crossing_prevalence
@@ -19,6 +21,7 @@ __all__ = [
     "Required",
     "at_prevalence",
     "auroc_interval",
+    "crossing_interval",
     "crossing_prevalence",
     "holm",
     "intervals",
@@ -26,5 +29,6 @@ __all__ = [
     "mcnemar",
     "required",
     "share_interval",
+    "table_difference",
     "table_interval",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import exp, inf, log, log1p, sqrt
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,9 +17,7 @@ STEPS = 200
 @cache
 def normal_quantile(level: float) -> float:
     """How many standard errors to each side leave ``level`` of a normal distribution between them."""
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + level) / 2))
+    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def wilson(k: float, n: float, level: float) -> tuple[float, float]:

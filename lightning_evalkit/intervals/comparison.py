@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import hypot, inf, nan
+from math import erfc, hypot, inf, nan, sqrt
+from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
 from lightning_evalkit.errors import DeclarationError, InputError
@@ -66,12 +67,10 @@ def unpaired(first: Interval, second: Interval) -> Difference:
 
 def p_value(value: float, low: float, high: float, level: float) -> float:
     """How often chance alone gives a value at least as far from 0; below 1 - level just where 0 is outside."""
-    from scipy.special import ndtr
-
     reach = value - low if value > 0 else high - value
     if value == 0 or reach == inf:
         return 1.0
-    return float(2 * ndtr(-abs(value) / reach * normal_quantile(level))) if reach > 0 else 0.0
+    return erfc(abs(value) / reach * normal_quantile(level) / sqrt(2)) if reach > 0 else 0.0
 
 
 def concluded(
@@ -83,10 +82,8 @@ def concluded(
     reason: str,
 ) -> dict[str, Comparison]:
     """Verdicts on several statistics at once; p-values are Holm's, so that one of many is not found by chance."""
-    from scipy.special import ndtri
-
     adjusted = dict(zip(differences, holm([each.p_value for each in differences.values()]), strict=True))
-    enough = float(ndtri(POWER)) / normal_quantile(level) + 1
+    enough = NormalDist().inv_cdf(POWER) / normal_quantile(level) + 1
     return {
         name: Comparison(
             each.value,

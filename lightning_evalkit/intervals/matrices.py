@@ -105,7 +105,7 @@ def smoothed(value_of: Values, whole: Whole, bounds: tuple[float, float], value:
     n, lowest, width = whole.samples, bounds[0], bounds[1] - bounds[0]
     if not isfinite(width):
         return no_interval(value, level, UNBOUNDED, n)
-    near, variance = _near(value_of, whole)
+    near, variance = near_and_variance(value_of, whole)
     share = (near - lowest) / width
     effective = share * (1 - share) * width**2 / variance if variance > 0 else inf
     if not 0 < effective < inf:
@@ -129,7 +129,7 @@ def percentiles(values_of: Values, whole: Whole, value: float, level: float) -> 
     return around(value, tails(values_of(counts).numpy(), level), level, "bootstrap", whole.samples)
 
 
-def _near(value_of: Values, whole: Whole) -> tuple[float, float]:
+def near_and_variance(value_of: Values, whole: Whole) -> tuple[float, float]:
     """The value near the table, with two more samples, and its variance there."""
     right, wrong = _more(whole.counts.real())
     near = _added(whole.counts.real(), right, wrong)

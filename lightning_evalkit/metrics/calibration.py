@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from lightning_evalkit.inputs import Binary, Inputs, Multiclass, binning_of
 from lightning_evalkit.metrics.scores import ScoreMetric
 from lightning_evalkit.statistics.curve_options import Norm, checked_bins, checked_norm
@@ -22,6 +24,7 @@ class CalibrationErrorMetric(ScoreMetric):
 
     higher_is_better = False
     plot_lower_bound, plot_upper_bound = 0.0, 1.0
+    precision: torch.dtype | None = None
 
     def __init__(self, task: Declaration, n_bins: int, norm: Norm, validate_args: bool, **kwargs: Any) -> None:
         super().__init__(task, **kwargs)
@@ -30,11 +33,14 @@ class CalibrationErrorMetric(ScoreMetric):
 
     def value_of(self, totals: Totals) -> Tensor:
         """Compute the error."""
-        return calibration_error(self.counter.calibration(totals), self.norm)
+        return calibration_error(self.counter.calibration(totals), self.norm, self.precision or torch.float32)
 
 
 class BinaryCalibrationError(CalibrationErrorMetric):
-    """Confidence is the probability of yes, a hit a yes."""
+    """Confidence is the probability of yes, a hit a yes; the error has the precision of the scores, as in torchmetrics.
+
+    Where no update was seen, as in a state that was loaded, that is float32.
+    """
 
     def __init__(
         self,
@@ -50,6 +56,16 @@ class BinaryCalibrationError(CalibrationErrorMetric):
         binning = binning_of((0.5,), sums=True, calibration_bins=checked_bins(n_bins))
         task = Binary(inputs, ignore_index, weighted, binning=binning)
         super().__init__(task, n_bins, norm, validate_args, **kwargs)
+
+    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+        """Count a batch. If it raises, nothing of the batch was counted."""
+        super().update(preds, target, sample_weight)
+        self.precision = torch.promote_types(self.precision or preds.dtype, preds.dtype)
+
+    def reset(self) -> None:
+        """Return to no samples."""
+        super().reset()
+        self.precision = None
 
 
 class MulticlassCalibrationError(CalibrationErrorMetric):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.counts import BinaryCounter, SliceCounter
 from lightning_evalkit.inputs import Binary, Inputs
-from lightning_evalkit.state import Tally
+from lightning_evalkit.state import GroupTally
 from lightning_evalkit.statistics.fairness import (
     Compared,
     checked_comparison,
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from lightning_evalkit.counts import Totals
 
 
-class GroupMetric(Tally):
+class GroupMetric(GroupTally):
     """The four cells of every group, numbered from 0."""
 
-    counter: SliceCounter  # type: ignore[assignment]  # adds a batch to totals instead of making new ones
     higher_is_better = False
     plot_lower_bound, plot_upper_bound = 0.0, 1.0
 
@@ -53,8 +52,7 @@ class GroupMetric(Tally):
         self, preds: Tensor, target: Tensor, groups: Tensor, sample_weight: Tensor | None = None
     ) -> None:
         """Count a batch, each sample in its group. If it raises, nothing of the batch was counted."""
-        self.refuse_elsewhere(preds)
-        self.counter.add(self.totals, preds, target, groups.flatten(), sample_weight)
+        super().update(preds, target, groups.flatten(), sample_weight)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draw one value or several with torchmetrics' own plot."""

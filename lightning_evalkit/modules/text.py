@@ -47,6 +47,7 @@ class TextClassifier(Classifier):
         curves: Report AUROC, average precision and calibration too.
         weighted: Batches have sample weights.
         worst: Report the share of the loss that this share of the texts carries.
+        intervals: Report both ends of 95 % intervals too, as "val/f1/low" and "val/f1/high".
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class TextClassifier(Classifier):
         curves: bool = False,
         weighted: bool = False,
         worst: float | None = None,
+        intervals: bool = False,
     ) -> None:
         _check(num_labels, num_classes, pos_weight, class_weights)
         config = _plain(config)  # as it is saved
@@ -88,6 +90,7 @@ class TextClassifier(Classifier):
             evaluation,
             learning_rate,
             worst,
+            intervals,
         )
         self.is_multiclass, self.is_binary = num_classes is not None, outputs == 1
         threshold = plain_of(threshold)  # as it is saved, for files that hold plain values

@@ -100,7 +100,7 @@ class Drawing:
             self._image(boards, snapshot, what, figures.panels([panel], snapshot.title))
 
     def _image(self, boards: Sequence[Board], snapshot: Snapshot, what: str, figure: Any) -> None:
-        image = figures.pixels(figure)
+        image = figures.thumbnail(figure)
         for board in boards:
             board.image(snapshot.tag(what), image, snapshot.step)
 

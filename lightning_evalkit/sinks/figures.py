@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lightning_evalkit.errors import InputError, required
+from lightning_evalkit.errors import required
+from lightning_evalkit.sinks.cells import Numbers, cell_text, count_text, numbers_of, percent_text, ratio_of
 from lightning_evalkit.sinks.files import replaced
-from lightning_evalkit.sinks.panels import TITLE, Line, Panel, cell_text, count_text, percent_text, shortened
+from lightning_evalkit.sinks.panels import TITLE, Line, Panel, shortened
+from lightning_evalkit.sinks.png import png_of
 
 with required("matplotlib"):
     from matplotlib import colormaps
@@ -22,19 +24,19 @@ with required("matplotlib"):
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from numpy.typing import NDArray
     from torch import Tensor
 
-    Numbers = NDArray[np.float64]
-
 DPI, MARGIN, LINE = 110, 0.1, 0.135  # pixels per inch; inches around a figure and for a line of small letters
+SHOWN, LEAST_DPI = 350, 75  # pixels of an image in TensorBoard, which drops those between; with less, letters blur
 SMALL, MEDIUM, LARGE = 7.0, 8.5, 10.5  # letters, in points
 MANY_CLASSES, MANY_LABELS = 15, 100  # with more, no numbers are written into the cells
 WIDTH = 0.8  # inches of a column of counts
+ROOMY, TIGHT = 0.6, 0.2  # inches of a cell that has room for a count above its share, and for a count
 COLUMNS = ("TP", "FP", "FN", "TN", "precision", "recall", "F1")
 UNDEFINED = to_rgba("#ececec")
 SIDE, POINT, LARGEST = 3.0, 8, 150  # inches of a panel; areas of the smallest point, and of one that holds everything
@@ -50,6 +52,23 @@ STYLES: dict[str, dict[str, Any]] = {
 }
 
 
+class Canvas(FigureCanvasAgg):
+    """Saves PNG files of few colours, and others as matplotlib does."""
+
+    def print_png(self, filename_or_obj: Any, *, metadata: Any = None, pil_kwargs: Any = None, **_: Any) -> None:
+        """Write a PNG; one with transparent parts, or with options of its own, is left to matplotlib."""
+        self.draw()
+        seen = np.asarray(self.buffer_rgba())
+        if metadata or pil_kwargs or (seen[..., 3] < 255).any():
+            super().print_png(filename_or_obj, metadata=metadata, pil_kwargs=pil_kwargs)
+            return
+        file = png_of(seen[..., :3], dpi=(self.figure.dpi, self.figure.dpi))
+        if hasattr(filename_or_obj, "write"):
+            filename_or_obj.write(file)
+        else:
+            Path(filename_or_obj).write_bytes(file)
+
+
 def confusion_matrix(matrix: Tensor, names: Sequence[str], title: str = "") -> Figure:
     """Targets in rows, predictions in columns: every count, coloured by its share of the row."""
     number = max(len(names), 1)
@@ -60,15 +79,16 @@ def confusion_matrix(matrix: Tensor, names: Sequence[str], title: str = "") -> F
 
 def matrix_on(axes: Axes, matrix: Tensor, names: Sequence[str], side: float | None = None) -> Axes:
     """Draw a confusion matrix on axes, whose cells have a side of so many inches; by default those of the axes."""
-    counts = _numbers(matrix, (len(names), len(names)))
-    shares = _ratio(counts, counts.sum(1, keepdims=True))
+    counts = numbers_of(matrix, (len(names), len(names)))
+    shares = ratio_of(counts, counts.sum(1, keepdims=True))
     side = side or float(min(axes.bbox.size)) / axes.figure.dpi / len(names)
-    few = len(names) <= MANY_CLASSES
+    few = len(names) <= MANY_CLASSES and side > TIGHT
     # Confusions of one class among many are small shares: the square root sets them off from nothing.
     colours = _colours("Blues", shares if few else np.sqrt(shares))
     _paint(axes, colours, side)
     if few:
-        _write(axes, colours, np.vectorize(cell_text)(counts, shares))
+        text = cell_text if side > ROOMY else lambda count, _: count_text(count)
+        _write(axes, colours, np.vectorize(text)(counts, shares))
     else:
         _add_scale(axes)
     _name(axes.yaxis, names, side)
@@ -90,10 +110,10 @@ def label_counts(matrix: Tensor, names: Sequence[str], title: str = "") -> Figur
 
 def label_counts_on(axes: Axes, matrix: Tensor, names: Sequence[str], height: float | None = None) -> Axes:
     """Draw the rows on axes, each of so many inches; by default those of the axes."""
-    tn, fp, fn, tp = _numbers(matrix, (len(names), 2, 2)).reshape(-1, 4).T
+    tn, fp, fn, tp = numbers_of(matrix, (len(names), 2, 2)).reshape(-1, 4).T
     counts = np.stack((tp, fp, fn, tn), 1)
-    shares = _ratio(counts, np.stack((tp + fn, fp + tn, tp + fn, fp + tn), 1))
-    values = np.stack((_ratio(tp, tp + fp), _ratio(tp, tp + fn), _ratio(2 * tp, 2 * tp + fp + fn)), 1)
+    shares = ratio_of(counts, np.stack((tp + fn, fp + tn, tp + fn, fp + tn), 1))
+    values = np.stack((ratio_of(tp, tp + fp), ratio_of(tp, tp + fn), ratio_of(2 * tp, 2 * tp + fp + fn)), 1)
     height = height or float(axes.bbox.height) / axes.figure.dpi / len(names)
     colours = np.hstack((_colours("Blues", shares), _colours("Greens", values)))
     _paint(axes, colours, height)
@@ -107,28 +127,6 @@ def label_counts_on(axes: Axes, matrix: Tensor, names: Sequence[str], height: fl
         axes.tick_params(axis="x", labelrotation=90)
     axes.set_xlabel("blue: share of all positives (TP, FN) or of all negatives (FP, TN)", fontsize=SMALL)
     return axes
-
-
-def accuracy_and_f1(
-    shares: Sequence[float],
-    kept: Mapping[str, Sequence[float]],
-    measured: Mapping[str, Sequence[float]],
-    crossing: float | None,
-    best: Mapping[str, Sequence[float]],
-    trained: Mapping[str, Sequence[float]],
-) -> Figure:
-    """Accuracy and F1 over the share of positives: of one classifier, and of classifiers trained at each share.
-
-    Lines over ``shares`` are theory: recall and specificity ``kept``, and the ``best`` possible. Points are what was
-    ``measured`` of the one and of the ``trained`` ones. Where the one's lines cross is marked.
-    """
-    left = _lines_and_points(shares, kept, measured, "recall and specificity kept")
-    right = _lines_and_points(shares, best, trained, "best possible")
-    if crossing is not None:
-        left.append(Line((crossing, crossing), (0, 1), f"equal at s/(r + s) = {crossing:.3f}", "dotted"))
-    axes = ("share of positives", "accuracy and F1 on test data")
-    one, many = "One classifier, other mixtures of classes", "Trained anew at each share of positives"
-    return panels([Panel(one, *axes, left), Panel(many, *axes, right)])
 
 
 def panels(shown: Sequence[Panel], title: str = "") -> Figure:
@@ -152,9 +150,20 @@ def matrix_and_panels(matrix: Tensor, names: Sequence[str], shown: Sequence[Pane
 
 def pixels(figure: Figure) -> NDArray[np.uint8]:
     """The drawn figure, of shape (height, width, 3)."""
-    canvas = FigureCanvasAgg(figure)
+    canvas = Canvas(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3]
+
+
+def thumbnail(figure: Figure) -> NDArray[np.uint8]:
+    """The drawn figure, as wide as TensorBoard shows it or a multiple of that, so that scaling leaves out no stroke."""
+    width, dpi = figure.get_figwidth(), figure.dpi
+    times = math.ceil(width * LEAST_DPI / SHOWN)
+    figure.set_dpi((SHOWN * times + 0.5) / width if times > 1 else min(DPI, (SHOWN + 0.5) / width))
+    try:
+        return pixels(figure)
+    finally:
+        figure.set_dpi(dpi)
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:
@@ -166,18 +175,6 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
 # ---- cells
 
 
-def _numbers(matrix: Tensor, shape: tuple[int, ...]) -> Numbers:
-    if tuple(matrix.shape) != shape or not shape[0]:
-        raise InputError(f"expected counts of shape {shape} for {shape[0]} names, got {tuple(matrix.shape)}.")
-    return matrix.detach().double().cpu().numpy()
-
-
-def _ratio(part: Numbers, whole: Numbers) -> Numbers:
-    """NaN where there is nothing to divide by."""
-    whole = np.broadcast_to(whole, part.shape)
-    return np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 0)
-
-
 def _colours(name: str, shares: Numbers) -> Numbers:
     return np.where(np.isnan(shares)[..., None], UNDEFINED, colormaps[name](np.nan_to_num(shares)))
 
@@ -185,7 +182,7 @@ def _colours(name: str, shares: Numbers) -> Numbers:
 def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
     """Axes of so many inches in a figure that has no margins yet."""
     figure = Figure(figsize=(width, height), dpi=DPI)
-    FigureCanvasAgg(figure)  # by which texts are measured
+    Canvas(figure)  # by which texts are measured
     return figure, figure.add_axes((0, 0, 1, 1))
 
 
@@ -250,16 +247,6 @@ def _framed(figure: Figure, drawn: Sequence[Axes], columns: int = 1) -> Figure:
 # ---- panels
 
 
-def _lines_and_points(
-    shares: Sequence[float], lines: Mapping[str, Sequence[float]], points: Mapping[str, Sequence[float]], line: str
-) -> list[Line]:
-    drawn = []
-    for number, (name, label) in enumerate({"accuracy": "accuracy", "f1": "F1"}.items()):
-        drawn.append(Line(shares, lines[name], f"{label}, {line}", number=number))
-        drawn.append(Line(points["prevalence"], points[name], f"{label}, measured", "mark", number))
-    return drawn
-
-
 def panel_on(axes: Axes, panel: Panel) -> Axes:
     """Draw a panel on axes."""
     artists = [(_draw(axes, line), line.label) for line in panel.lines]
@@ -300,6 +287,8 @@ def _legend(axes: Axes, artists: Sequence[tuple[Any, str]], heading: str) -> Non
 
 def _draw(axes: Axes, line: Line) -> Any:
     x, y = np.asarray(line.x), np.asarray(line.y)
+    if line.kind == "band":
+        return axes.axvspan(x[0], x[-1], color="silver", alpha=0.5, linewidth=0)
     if line.kind == "bars":
         return axes.bar(x, y, width=0.9 / len(x), color="lightsteelblue")
     style = {"color": "grey" if line.number is None else f"C{line.number}"} | STYLES[line.kind]

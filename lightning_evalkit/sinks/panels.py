@@ -1,8 +1,7 @@
-"""What is drawn, as plain values: lines in panels, and texts short enough for a cell or a legend."""
+"""What is drawn, as plain values: lines in panels, and names short enough for a legend."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ class Line(NamedTuple):
     x: ArrayLike
     y: ArrayLike
     label: str = ""
-    kind: str = "solid"  # or another of the styles, or "bars"
+    kind: str = "solid"  # or another of the styles, or "bars", or a "band" between two places on the axis
     number: int | None = None
     sizes: ArrayLike | None = None
     ends: tuple[ArrayLike, ArrayLike] | None = None
@@ -43,20 +42,3 @@ def shortened(text: str, most: int = NAME) -> str:
     text = " ".join(text.split())
     end = most // 3
     return text if len(text) <= most else f"{text[: most - end - 1]}…{text[-end:]}"
-
-
-def count_text(number: float) -> str:
-    """Short enough for a cell; weighted counts are not whole."""
-    if not number.is_integer():
-        return f"{number:.4g}"
-    return f"{int(number):,}" if number < 1e7 else f"{number:.2e}"
-
-
-def percent_text(share: float) -> str:
-    """A share, or a dash where there is none."""
-    return "–" if math.isnan(share) else f"{share:.1%}"
-
-
-def cell_text(count: float, share: float) -> str:
-    """A count above its share of the row."""
-    return f"{count_text(count)}\n{percent_text(share)}"

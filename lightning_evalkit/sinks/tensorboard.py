@@ -11,9 +11,11 @@ import re
 import time
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.errors import required
+from lightning_evalkit.sinks.png import png_of
 
 with required("tensorboard"):
     from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
@@ -34,9 +36,23 @@ Plain = bool | int | float | str
 """The types of hyperparameters that TensorBoard stores."""
 
 
+@contextmanager
+def opened(folder: str) -> Iterator[SummaryWriter]:
+    """A writer for a run of its own."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(folder)
+    try:
+        yield writer
+    finally:
+        writer.close()
+
+
 def add_image(writer: SummaryWriter, tag: str, pixels: NDArray[np.uint8], step: int) -> None:
     """Write an image of shape (height, width, 3)."""
-    writer.add_image(tag, pixels, step, dataformats="HWC")
+    height, width, colours = pixels.shape
+    image = Summary.Image(height=height, width=width, colorspace=colours, encoded_image_string=png_of(pixels))
+    writer._get_file_writer().add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
 
 
 def add_text(writer: SummaryWriter, tag: str, markdown: str, step: int) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lightning_evalkit.diagnosis import Finding, Table
+    from lightning_evalkit.diagnosis.report import Diagnosis
 
 
 def show(finding: Finding, console: Console | None = None) -> None:
@@ -31,6 +32,15 @@ def show(finding: Finding, console: Console | None = None) -> None:
         console.print(grid)
     if finding.table is not None:
         show_table(finding.table, console)
+
+
+def show_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None:
+    """Print a diagnosis, broken into lines as wide as the terminal; without one, a line for each part."""
+    console = console or Console()
+    if console.is_terminal or console.record:
+        console.print(diagnosis)
+    else:
+        print(diagnosis.text(), file=console.file)
 
 
 def show_table(shown: Table, console: Console | None = None) -> None:

@@ -52,6 +52,23 @@ def _described(counter: Counter) -> dict[str, Any]:
     return {"format": FORMAT, "layout": counter.layout.described(), **counter.task.described()}
 
 
+def declaration_of(saved: Tensor) -> dict[str, Any]:
+    """What a state in a file was counted under: its declaration and its layout; another format is refused."""
+    declared = _decoded(saved)
+    if declared.get("format") != FORMAT:
+        raise InputError(
+            f"a state in the file has format {declared.get('format')}, and this version reads format {FORMAT}: read it "
+            "with the version that saved it."
+        )
+    return declared
+
+
+def layout_of(counter: Counter) -> dict[str, Any]:
+    """The layout of a counter's cells, as a file holds it."""
+    layout: dict[str, Any] = json.loads(json.dumps(counter.layout.described()))
+    return layout
+
+
 def described_differences(found: dict[str, Any], expected: dict[str, Any], where: str) -> list[str]:
     """What two declarations differ in; of long lists the first entry."""
     differences = []

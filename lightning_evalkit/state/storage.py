@@ -16,6 +16,7 @@ import torch
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from lightning_evalkit.counts import Counter, Totals, real_dtype
+from lightning_evalkit.counts.histogram import histogram
 from lightning_evalkit.state.synchronise import summed_over_ranks
 
 if TYPE_CHECKING:
@@ -188,10 +189,14 @@ def _add_in_place(state: Tensor, batch: Tensor) -> None:
 
 
 def _add_at_places(state: Tensor, batch: Tensor, places: Tensor) -> None:
-    """A batch that has fewer places than the state does not pass over all of it."""
-    memory, numbers = state.numpy(), places.numpy()
+    """A batch on the CPU has fewer places than the state, and does not pass over all of it."""
+    if not state.is_cpu or torch.compiler.is_compiling():
+        state.narrow(0, 0, len(batch)).add_(batch)
+        if state.device.type == "mps":  # which by index adds int64 in newer releases only
+            state.add_(histogram(places, len(state)))
+        else:
+            state.index_add_(0, places, torch.ones_like(places))  # integers are the same in any order
+        return
+    memory = state.numpy()
     memory[: len(batch)] += batch.numpy()
-    if len(numbers) < len(memory):
-        np.add.at(memory, numbers, 1)
-    else:
-        memory += np.bincount(numbers, minlength=len(memory))
+    np.add.at(memory, places.numpy(), 1)

@@ -12,6 +12,7 @@ import torch
 from torchmetrics.utilities import rank_zero_warn
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
+from lightning_evalkit.counts import is_deferred
 from lightning_evalkit.errors import InputError, MixedReadingWarning
 from lightning_evalkit.inputs.arrays import as_tensors
 from lightning_evalkit.state.held import HeldState, cloned
@@ -118,10 +119,10 @@ class Tally(HeldState):
         totals = batches[0]
         with torch.inference_mode(False):
             self.storage.add_unheld(self.__dict__, totals)
-        if self.dist_sync_on_step and self.distributed_available_fn():
-            dense = totals.dense(self.counter.layout.integers.width)
-            return self.storage.over_ranks(dense, self.process_group, self.dist_sync_fn)
-        return totals
+        synced = self.dist_sync_on_step and self.distributed_available_fn()
+        if synced or is_deferred(totals.integers):  # only on the CPU a value is read from increments
+            totals = totals.dense(self.counter.layout.integers.width)
+        return self.storage.over_ranks(totals, self.process_group, self.dist_sync_fn) if synced else totals
 
     # ---- reading
 

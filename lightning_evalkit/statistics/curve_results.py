@@ -255,12 +255,12 @@ def first_at_least(wanted: Tensor, bounded: Tensor, thresholds: Tensor, bound: f
 # ---- calibration
 
 
-def calibration_error(sums: Calibration, norm: str) -> Tensor:
+def calibration_error(sums: Calibration, norm: str, kind: torch.dtype = torch.float32) -> Tensor:
     """The gaps between confidence and hits over bins: weighted by size (l1), squared (l2), or the largest (max)."""
     filled = sums.bin_weights > 0
     gaps = torch.where(filled, (sums.confidences - sums.hits).abs() / sums.bin_weights, 0.0)
     if norm == "max":
-        return gaps.amax(-1).squeeze(0).float()
+        return gaps.amax(-1).squeeze(0).to(kind)
     shares = sums.bin_weights / sums.weights.unsqueeze(-1)
     error = (gaps * shares).sum(-1) if norm == "l1" else (gaps**2 * shares).sum(-1).sqrt()
-    return error.squeeze(0).float()
+    return error.squeeze(0).to(kind)

@@ -9,6 +9,7 @@ import torch
 
 from lightning_evalkit.counts import Counts, real_dtype
 from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.ranks import warn_on_rank_zero
 from lightning_evalkit.statistics.averages import Average, averaged
 from lightning_evalkit.statistics.overall import OVERALL
 from lightning_evalkit.statistics.quantity import ratio
@@ -75,12 +76,15 @@ def confusion_matrix(counts: Counts, normalize: Normalize = "none") -> Tensor:
 
 
 def normalized(matrix: Tensor, normalize: Normalize) -> Tensor:
-    """A confusion matrix divided by row ("true"), by column ("pred") or by all; a part of nothing is 0."""
+    """A confusion matrix divided by row ("true"), by column ("pred") or by all; a part of nothing is 0, and is told."""
     if normalize == "none":
         return matrix
     matrix = matrix.to(real_dtype(matrix.device))
     whole = matrix.sum({"true": (-1,), "pred": (-2,), "all": (-2, -1)}[normalize], keepdim=True)
-    return torch.where(whole == 0, 0.0, matrix / whole).float()
+    nothing = (whole == 0).expand(matrix.shape)
+    if not torch.compiler.is_compiling() and (number := int(nothing.sum())):
+        warn_on_rank_zero(f"{number} NaN values found in confusion matrix have been replaced with zeros.")
+    return torch.where(nothing, 0.0, matrix / whole).float()
 
 
 def matthews_of_torchmetrics(counts: Counts) -> Tensor:

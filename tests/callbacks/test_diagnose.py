@@ -75,6 +75,17 @@ def test_healthy_modules_stay_silent(steps: type) -> None:
     assert len(found.diagnosis.passed) >= (0 if steps is misused.NoWeights else 5)
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_is_meant_to_live_over_epochs_need_not_be_reset(package: str) -> None:
+    for steps in (misused.BestSoFar, misused.Range):
+        found, trainer, _ = run(steps, package, max_epochs=3)
+        assert codes(found) == []
+        assert trainer.callback_metrics
+    [finding] = about_the_run(run(misused.BestWithSanity, package)[0])
+    assert finding.code == "EK104"
+    assert "holds the samples of the sanity check" in finding.headline
+
+
 @pytest.mark.parametrize(("steps", "code"), [(misused.OwnForBoth, "EK102"), (misused.OwnNotReset, "EK104")])
 def test_evaluations_of_this_package_are_watched_too(steps: type, code: str) -> None:
     assert codes(run(steps)[0]) == [code]

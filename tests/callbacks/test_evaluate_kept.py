@@ -203,7 +203,7 @@ def test_figures_go_to_every_logger_that_shows_them_and_scalars_to_all(tmp_path:
     running = fit(evaluate, logger=[board(tmp_path), table, pictures])
     matrix = torch.tensor(np.array(counted(VALIDATION, 1))[[3, 1, 2, 0]].reshape(2, 2))
     drawn = figures.confusion_matrix(matrix, ("negative", "positive"), "val · epoch 1")
-    assert np.array_equal(pictures.images["val/confusion_matrix", 2 * BATCHES - 1], figures.pixels(drawn))
+    assert np.array_equal(pictures.images["val/confusion_matrix", 2 * BATCHES - 1], figures.thumbnail(drawn))
     assert set(pictures.images) == {
         (f"val/{what}", epoch * BATCHES - 1) for what in ("confusion_matrix", *CURVES) for epoch in (2, 3)
     }

@@ -29,6 +29,7 @@ from lightning.pytorch.demos.boring_classes import BoringModel
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler
 from torchmetrics import CatMetric, MeanMetric, MetricCollection, SumMetric
 from torchmetrics.classification import BinaryAUROC, BinaryPrecision
+from versions import since
 
 from lightning_evalkit import BinaryEvaluation
 from lightning_evalkit.callbacks.exact_distributed import ExactDistributedEvaluation
@@ -346,6 +347,7 @@ def test_nothing_happens_on_one_rank(found: ranks.Found) -> None:
     assert played(found, 1, "alone") == [{"standing": [], "sampler": "BatchSampler", "said": []}]
 
 
+@since("torch", "2.6", "earlier ones shard on CUDA alone")
 @pytest.mark.slow
 def test_a_module_in_pieces_keeps_in_step(found: ranks.Found) -> None:
     """FSDP of torch (``fully_shard``), which gathers weights in every forward."""

@@ -132,6 +132,15 @@ def test_a_configuration_is_laid_over_the_base(capsys: Capture):
     assert shown["trainer"]["max_epochs"] == 4, "an option beats the configuration before it"
 
 
+def test_callbacks_with_a_plus_are_added_to_those_of_the_base(capsys: Capture):
+    own = {"model": "BinaryClassifier", "data": "BalancedDataModule"}
+    for key, kept in (("callbacks+", ["TensorBoardReport", "ModelCheckpoint"]), ("callbacks", [])):
+        added = {"trainer": {key: [{"class_path": "LossReport"}]}}
+        shown = printed(capsys, "fit", "--config", written("own.yaml", own | added))
+        kinds = [each["class_path"].rpartition(".")[2] for each in shown["trainer"]["callbacks"]]
+        assert kinds == [*kept, "LossReport"]
+
+
 def test_several_configurations_are_laid_over_each_other(capsys: Capture):
     first = written("first.yaml", {"model": "BinaryClassifier", "data": "BalancedDataModule", "seed_everything": 5})
     second = written("second.yaml", {"trainer": {"max_epochs": 2}, "seed_everything": 6})

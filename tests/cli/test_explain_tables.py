@@ -89,6 +89,76 @@ def test_labels_of_a_binary_task(capsys: Capture):
     assert "--positive to be a label: did you mean 'bad'" in told(capsys, given, *named, "--positive=bat")
 
 
+def save(form: str, columns: dict[str, Any]) -> str:
+    """Targets and predictions of samples in a file of this form, each (N,) or (N, L)."""
+    path = f"samples.{form}"
+    if form == "npz":
+        np.savez(path, **columns)
+    else:
+        frame = pandas.DataFrame({name: list(map(_listed, column)) for name, column in columns.items()})
+        frame.to_parquet(path) if form == "parquet" else frame.to_json(path, orient="records", lines=True)
+    return f"--labels={path}"
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl", "npz"])
+def test_other_files_hold_the_same_labels(capsys: Capture, form: str):
+    rng = np.random.default_rng(0)
+    target, label = rng.integers(0, 2, (2, 40))
+    tp, fp, fn, tn = ((target == t) & (label == p) for t, p in ((1, 1), (0, 1), (1, 0), (0, 0)))
+    expected = explain(Counts(*(int(cell.sum()) for cell in (tp, fp, fn, tn)))).to_dict()
+    assert found(capsys, save(form, {"target": target, "label": label})) == expected
+    assert found(capsys, save(form, {"target": target == 1, "label": label.astype(float)})) == expected, "1.0 is 1"
+    words = np.array(["cat", "dog", "fox"])
+    target, label = words[rng.integers(0, 3, (2, 40))]
+    values = found(capsys, save(form, {"target": target, "label": label}), "--second=f1/macro")["evidence"]["values"]
+    assert values["accuracy"] == pytest.approx(sklearn.accuracy_score(target, label))
+    assert values["f1/macro"] == pytest.approx(sklearn.f1_score(target, label, average="macro"))
+    target, label = rng.integers(0, 2, (2, 40, 3))
+    values = found(capsys, save(form, {"target": target, "label": label}))["evidence"]["values"]
+    assert values["exact_match"] == pytest.approx(sklearn.accuracy_score(target, label))
+    assert values["hamming_accuracy"] == pytest.approx(1 - sklearn.hamming_loss(target, label))
+
+
+def test_targets_may_have_a_file_of_their_own(capsys: Capture):
+    target, label = np.array([[1, 0, 1], [1, 1, 0]]), np.array([[1, 0, 0], [1, 1, 0]])
+    for name, array in (("target", target), ("label", label)):
+        np.save(f"{name}.npy", array)
+        Path(f"{name}.txt").write_text("\n".join(map(str, array.ravel())))
+        pandas.DataFrame({"anything": array.ravel()}).to_csv(f"{name}.csv", index=False)
+    expected = explain(Counts(tp=3, fp=0, fn=1, tn=2)).to_dict()
+    for kinds in (("txt", "txt"), ("csv", "txt")):
+        assert found(capsys, f"--labels=label.{kinds[0]}", f"--targets=target.{kinds[1]}") == expected
+    values = found(capsys, "--labels=label.npy", "--targets=target.npy")["evidence"]["values"]
+    assert values == pytest.approx({"exact_match": 0.5, "hamming_accuracy": 5 / 6})
+    assert "--targets FILE takes targets from another file" in told(capsys, "--labels=label.txt")
+    assert "got 6 in label.txt and 2 in target.npy" in told(capsys, "--labels=label.txt", "--targets=target.npy")
+    assert "expected --labels, the file of predicted labels" in told(capsys, "--targets=target.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("l.txt", b"1\n\n0\n", "l.txt, line 2: expected a label on every line, got nothing"),
+        ("l.txt", b"", "expected columns with one value for each sample, got label: 0"),
+        ("l.csv", b"1\n0\n1\n", "expected a line of names first, got the label '1'"),
+        ("l.jsonl", b'{"target": 1, "label": 0}\n{"target": 1}\n', "row 2: expected a JSON object with the keys"),
+        ("l.jsonl", b'{"target": 1,', "expected JSON lines in UTF-8, but it cannot be read"),
+        ("l.jsonl", b'{"target": [1], "label": 0}\n{"target": [1, 0], "label": 0}\n', "lists of equal length"),
+        ("l.jsonl", b'{"target": 1, "label": null}\n', "column 'label', row 1: expected a label, got nothing"),
+        ("l.csv", b"target,label\n1,0.73\n0,0.1\n", "expected predicted labels or targets, got the score 0.73"),
+        ("l.npz", b"PK\x03\x04", "expected NumPy arrays of labels, but they cannot be read"),
+        ("l.parquet", b"no", "expected Parquet data, but it cannot be read"),
+    ],
+)
+def test_faults_of_files_are_told(capsys: Capture, name: str, content: bytes, message: str):
+    Path(name).write_bytes(content)
+    assert message in told(capsys, f"--labels={name}")
+
+
 def test_labels_of_several_classes(capsys: Capture):
     target, label = ["10", "9", "9", "b"], ["9", "9", "9", "b"]
     finding = found(capsys, file(target=target, label=label), "--first=recall/9", "--second=accuracy")

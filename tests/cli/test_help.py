@@ -84,6 +84,15 @@ def test_help_has_every_option_in_one_group(sections: dict[str, list[str]]):
     assert {"trainer.profiler", "trainer.plugins"} <= {*sections[OTHERS]}
 
 
+def test_the_help_of_a_class_is_of_evalkit_however_it_was_started(capsys: Capture, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "argv", ["/anywhere/__main__.py"])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["fit", "--data.help", "BalancedDataModule"])
+    out = capsys.readouterr().out
+    assert out.startswith("usage: evalkit [--data.")
+    assert "--data.separability" in out
+
+
 @pytest.mark.parametrize("name", [name for name in data.__all__ if name not in ("TensorDataModule", "TensorLoader")])
 def test_every_option_of_the_data_is_described(name: str):
     parser = ArgumentParser()

@@ -156,6 +156,11 @@ def test_the_crossing_is_that_of_the_pooled_counts(quick: Quick):
     assert crossing < 0.5, "the loss of positives weighs three times, so recall is higher"
     gaps = {row["prevalence"]: row["gap_measured"] for row in rows}
     assert gaps[0.1] > 0 > gaps[0.5] > gaps[0.9]
+    # By the delta method ln s - ln r has the variance (1 - s) / (s n) + (1 - r) / (r m); of so many samples it holds.
+    spread = 1.96 * sqrt((1 - specificity) / tn + (1 - recall) / tp) * crossing * (1 - crossing)
+    assert quick.numbers["crossing_interval"] == pytest.approx([crossing - spread, crossing + spread], abs=0.001)
+    assert f"95 % interval [{quick.numbers['crossing_interval'][0]:.4f}, " in quick.printed
+    assert "measured, they cross between 0.1 and 0.5" in quick.printed
 
 
 def test_no_classifier_is_better_than_the_best(quick: Quick):
@@ -251,6 +256,28 @@ def test_tensorboard_has_the_numbers_of_the_table(quick: Quick):
         name += f"_at_{row['prevalence']:g}" if name == "one_classifier" else ""
         expected = {"test/accuracy": row["accuracy"], "test/f1": row["f1"]}
         assert measured[name] == pytest.approx(expected, abs=1e-7), name
+
+
+def test_tensorboard_has_the_curves_over_the_share_of_positives(quick: Quick):
+    folder = quick.out / "logs" / "over_share_of_positives"
+    chart = "accuracy and F1 over % of positives"
+    for name in ("accuracy", "f1"):
+        read = EventAccumulator(str(folder / name)).Reload()
+        for group, rows in (("one classifier", "one_classifier"), ("trained at each", "trained_at_each_prevalence")):
+            points = [(event.step, event.value) for event in read.Scalars(f"{chart}/{group}, measured")]
+            expected = [(100 * row["prevalence"], row[name]) for row in quick.rows(rows)]
+            assert np.array(points) == pytest.approx(np.array(expected), abs=1e-6)
+        curve = read.Scalars(f"{chart}/one classifier, from its recall and specificity")
+        assert [event.step for event in curve] == list(range(1, 100))
+    read = EventAccumulator(str(folder)).Reload()
+    assert read.Tags()["images"] == [f"{chart}/figure"]
+    assert read.Tags()["tensors"] == ["findings/crossing/text_summary"]
+
+
+def test_runs_are_named_by_their_folder(quick: Quick):
+    runs = {path.parent.relative_to(quick.out / "logs").as_posix() for path in quick.out.rglob("events.out.*")}
+    assert {run.partition("/")[0] for run in runs} >= {"balanced", "one_classifier", "trained_at_0.5"}
+    assert {run.partition("/")[2] for run in runs} == {"", "accuracy", "f1"}
 
 
 def test_only_the_chosen_folder_is_written_to(quick: Quick):

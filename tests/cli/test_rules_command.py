@@ -1,8 +1,14 @@
 """evalkit rules and evalkit rule: every rule is listed, and each has its page."""
 
+import io
+import os
+import sys
+
 import pytest
 
 from lightning_evalkit.cli import main
+from lightning_evalkit.cli import rules as command
+from lightning_evalkit.cli.main import UNWRITTEN
 from lightning_evalkit.diagnosis.rules import RULES
 
 
@@ -18,3 +24,28 @@ def test_the_page_of_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == RULES["EK101"].page()
     assert main(["rule", "EK999"]) == 2
     assert "there is no rule 'EK999': expected one of EK101" in capsys.readouterr().err
+
+
+def test_a_reader_who_leaves_hears_no_complaint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``evalkit rules | head -1``, where nothing is buffered: what is left in a buffer is lost on leaving."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb", buffering=0) as pipe, monkeypatch.context() as patched:
+        shown = io.TextIOWrapper(pipe, "utf-8", write_through=True)
+        patched.setattr(sys, "stdout", shown)
+        assert main(["rules"]) == UNWRITTEN
+        shown.detach()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_broken_pipe_of_the_command_itself_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: list[str]) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(command, "run", broken)
+    assert main(["rules"]) == 2
+    assert "evalkit rules: [Errno 32] Broken pipe" in capsys.readouterr().err

@@ -353,13 +353,14 @@ def test_a_progress_bar_stays_on_one_line(monkeypatch: pytest.MonkeyPatch):
         stop(bar)
 
     monkeypatch.setattr(OneLineProgressBar, "_stop_progress", looked_at)
+    monkeypatch.setenv("COLUMNS", "80")
     words = [*BINARY, *SMALL, *QUIET[:2], "--trainer.max_epochs=2", "--trainer.logger=false", MONITORING]
     ended = launched(["fit", *words])
     assert any(isinstance(each, OneLineProgressBar) for each in ended.trainer.callbacks)
     [lines] = [text.splitlines() for text in shown if "Epoch" in text]
     assert [line.split()[0] for line in lines] == ["Epoch"]
     assert len(lines[0].rstrip()) <= 80
-    assert "val/loss: " in lines[0]
+    assert re.search(r"val/accuracy: \d\.\d+ val/f1: \d\.\d+", lines[0])
     assert "…" in lines[0], "there was more to show"
 
 

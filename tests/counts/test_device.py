@@ -287,7 +287,10 @@ class Read:
 
 
 def defined(task: Binary, preds: Tensor, target: Tensor, weight: Tensor | None = None) -> Read:
-    """Count by a loop over samples. Scores are compared exactly, but for that which a threshold is written for."""
+    """Count by a loop over samples. Scores are compared exactly, but for that which a threshold is written for.
+
+    Guessed ones are cut as torchmetrics does: after a sigmoid, in their own precision.
+    """
     reading = task.score_kind(preds)
     scores, truths = preds.tolist(), target.tolist()
     weights = [1] * len(scores) if weight is None else weight.tolist()
@@ -298,9 +301,14 @@ def defined(task: Binary, preds: Tensor, target: Tensor, weight: Tensor | None =
     else:
         allowed = (-math.inf, math.inf) if reading == "logits" else (0, 1)
     kind = preds.dtype if preds.is_floating_point() else torch.float64
-    cuts = task.cuts("logits") if reading == "logits" else [meant(cut, kind) for cut in task.thresholds]
-    cells, ignored, invalid = [[0.0] * 4 for _ in cuts], 0, 0
-    for score, truth, unit in zip(scores, truths, weights, strict=True):
+    if task.inputs == "auto":
+        compared = preds.sigmoid() if reading == "logits" else preds
+        decided = [(compared > threshold).tolist() for threshold in task.thresholds]
+    else:
+        cuts = task.cuts("logits") if reading == "logits" else [meant(cut, kind) for cut in task.thresholds]
+        decided = [[score > cut for score in scores] for cut in cuts]
+    cells, ignored, invalid = [[0.0] * 4 for _ in task.thresholds], 0, 0
+    for place, (score, truth, unit) in enumerate(zip(scores, truths, weights, strict=True)):
         if unit == 0:
             continue  # as if it were not there
         if truth == task.ignore_index:
@@ -313,8 +321,8 @@ def defined(task: Binary, preds: Tensor, target: Tensor, weight: Tensor | None =
         ):
             invalid += 1
         else:
-            for row, cut in zip(cells, cuts, strict=True):
-                positive = score == 1 if reading == "labels" else score > cut
+            for row, above in zip(cells, decided, strict=True):
+                positive = score == 1 if reading == "labels" else above[place]
                 row[(0 if positive else 2) + (positive != bool(truth) if positive else not truth)] += unit
     return Read(cells, ignored, invalid, reading == "logits")
 

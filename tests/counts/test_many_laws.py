@@ -382,6 +382,7 @@ def variants(name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("extra", [(), (4,)], ids=["samples", "samples_of_four"])
+@pytest.mark.filterwarnings("ignore:.* NaN values found in confusion matrix:UserWarning")
 def test_whole_weights_are_repetitions_and_zero_is_removal(name: str, extra: tuple[int, ...]) -> None:
     for options in variants(name):
         weighted, repeated = made(name, weighted=True, **options), made(name, **options)
@@ -395,6 +396,7 @@ def test_whole_weights_are_repetitions_and_zero_is_removal(name: str, extra: tup
 
 
 @pytest.mark.parametrize("name", METRICS)
+@pytest.mark.filterwarnings("ignore:.* NaN values found in confusion matrix:UserWarning")
 def test_zero_weight_is_removal_also_of_a_class_that_occurs_nowhere_else(name: str) -> None:
     preds, target = batch_for(name, 12)
     target[:] = torch.where(target == 2, 1, target)

@@ -17,6 +17,7 @@ from versions import since
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.counts import CountsAndScores, MulticlassCounter, MultilabelCounter, ScoreCounter
 from lightning_evalkit.counts.bins import BFloat16Bins, CutBins, FineBins
+from lightning_evalkit.counts.searched import Searched
 from lightning_evalkit.inputs import Multiclass, Multilabel, binning_of
 from lightning_evalkit.metrics import (
     BinaryCalibrationError,
@@ -45,6 +46,12 @@ BINS: dict[str, Callable[[str], Any]] = {
     "bfloat16": BFloat16Bins,
     **{name: lambda reading, cuts=cuts: CutBins(cuts, reading) for name, cuts in CUTS.items()},
 }
+
+
+def deferred_ways(bins: Any, scores: Tensor) -> list[Tensor]:
+    """The bins as in a graph, and as on an accelerator where these are searched for."""
+    return [bins.deferred(scores), *([bins.searched(scores)] if isinstance(bins, Searched) else [])]
+
 
 every_bins = pytest.mark.parametrize("bins", BINS.values(), ids=BINS)
 every_reading = pytest.mark.parametrize("reading", READINGS)
@@ -95,7 +102,8 @@ def test_no_score_is_below_its_lower_neighbour(bins: Callable[[str], Any], readi
     assert (np.diff(places) >= 0).all()
     assert places.min() >= 0
     assert places.max() < kept.number
-    assert torch.equal(kept.deferred(torch.from_numpy(runs)), torch.from_numpy(places).long())
+    for found in deferred_ways(kept, torch.from_numpy(runs)):
+        assert torch.equal(found, torch.from_numpy(places).long())
 
 
 @every_bins
@@ -109,10 +117,10 @@ def test_every_score_of_low_precision_is_in_order(bins: Callable[[str], Any], re
     if reading == "probabilities":
         scores = scores[(scores >= 0) & (scores <= 1)]
     kept = bins(reading)
-    places = kept.deferred(scores)
-    assert (places.diff() >= 0).all()
     array = (scores.float() if kind == torch.bfloat16 else scores).numpy()
-    assert places.tolist() == kept.at_once(array).tolist()
+    for places in deferred_ways(kept, scores):
+        assert (places.diff() >= 0).all()
+        assert places.tolist() == kept.at_once(array).tolist()
 
 
 @every_bins
@@ -132,7 +140,8 @@ def test_every_score_of_double_precision_is_in_order(bins: Callable[[str], Any],
     kept = bins(reading)
     places = kept.at_once(ladder)
     assert (np.diff(places) >= 0).all()
-    assert kept.deferred(torch.from_numpy(ladder)).tolist() == places.tolist()
+    for found in deferred_ways(kept, torch.from_numpy(ladder)):
+        assert found.tolist() == places.tolist()
 
 
 @fine_bins
@@ -148,7 +157,7 @@ def test_certainty_has_bins_of_its_own(number: int, kind: torch.dtype) -> None:
         bins = FineBins(number, reading)
         tensor = torch.tensor(scores, dtype=torch.float64).to(kind)
         assert len(tensor.unique()) == 5
-        for places in (bins.deferred(tensor), bins.at_once(_array(tensor))):
+        for places in (*deferred_ways(bins, tensor), bins.at_once(_array(tensor))):
             first, low, _, high, last = places.tolist()
             assert (first, last) == (0, number - 1)
             assert 0 < low < high < number - 1

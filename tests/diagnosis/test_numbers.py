@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from torch import Tensor
+from simulated import binary, classes, evaluated
 
 from lightning_evalkit import (
     BinaryEvaluation,
@@ -24,52 +24,11 @@ from lightning_evalkit import (
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lightning_evalkit.diagnosis.report import Diagnosis
 
 SIZES = (200, 1_000, 5_000, 20_000, 100_000)
 EACH = {200: 300, 1_000: 250, 5_000: 100, 20_000: 15, 100_000: 5}
 """How many classifiers of each size and task: 670 of each task, 2,010 in all."""
-
-
-def binary(n: int, seed: int, shift: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Logits that are calibrated, up to a shift; from balanced to one positive in ten."""
-    random = torch.Generator().manual_seed(seed)
-    middle = -3.2 * (seed % 4) / 3
-    logits = middle + 2 * torch.randn(n, generator=random)
-    return logits + shift, (torch.rand(n, generator=random) < logits.sigmoid()).long()
-
-
-def classes(n: int, seed: int) -> tuple[Tensor, Tensor]:
-    random = torch.Generator().manual_seed(seed)
-    number = (3, 10)[seed % 2]
-    priors = torch.linspace(0, (0.0, -1.5)[seed // 2 % 2], number)
-    logits = priors + 2.5 * torch.randn(n, number, generator=random)
-    return logits, torch.multinomial(logits.softmax(1), 1, generator=random).squeeze(1)
-
-
-def labels(n: int, seed: int) -> tuple[Tensor, Tensor]:
-    random = torch.Generator().manual_seed(seed)
-    logits = 2.5 * torch.randn(n, (3, 8)[seed % 2], generator=random) - (0.0, 1.5)[seed // 2 % 2]
-    return logits, (torch.rand(logits.shape, generator=random) < logits.sigmoid()).long()
-
-
-def evaluated(task: str, n: int, seed: int) -> Any:
-    made: dict[str, Callable[[int, int], tuple[Tensor, Tensor]]] = {
-        "binary": binary,
-        "multiclass": classes,
-        "multilabel": labels,
-    }
-    logits, target = made[task](n, seed)
-    if task == "binary":
-        evaluation: Any = BinaryEvaluation("logits", curves=True, resolution=4096)
-    elif task == "multiclass":
-        evaluation = MulticlassEvaluation("logits", logits.shape[1])
-    else:
-        evaluation = MultilabelEvaluation("logits", logits.shape[1])
-    evaluation.update(logits, target)
-    return evaluation
 
 
 @cache

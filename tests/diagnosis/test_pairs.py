@@ -26,7 +26,7 @@ def evaluated(pairs: list[tuple[int, int]], **options: float) -> tuple[Multiclas
 
 def stated(finding: Finding) -> float:
     """The number with which the identity ends."""
-    [reason] = [reason for reason in finding.reasons if " − " in reason]
+    [reason] = [reason for reason in finding.reasons if " − " in reason and " interval " not in reason]
     return float(re.findall(r"= (-?[\d.]+(?:e[+-]?\d+)?):", reason)[-1])
 
 

@@ -140,12 +140,16 @@ def test_counting_without_looking_gives_the_same(kind: str, curves: bool):
 
 
 @KINDS
-def test_an_update_on_a_device_waits_for_nothing(kind: str):
-    evaluation, batch = built(kind)
+@pytest.mark.parametrize("curves", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_update_on_a_device_waits_for_nothing(kind: str, curves: bool, weighted: bool):
+    evaluation, batch = built(kind, curves=curves, weighted=weighted)
     with FakeTensorMode():
         pretend_on_device(evaluation)
         fake = [torch.zeros(each.shape, dtype=each.dtype, device="cuda:0") for each in batch]
+        fake += [torch.zeros(SAMPLES, device="cuda:0")] * weighted
         ids = torch.zeros(SAMPLES, dtype=torch.int64, device="cuda:0")
+        evaluation.update(*fake, sample=ids)  # which may bring the beginnings of bins to the device
         with Operators() as operators:
             evaluation.update(*fake, sample=ids)
             evaluation.update(*fake, cluster=ids)

@@ -230,3 +230,13 @@ def test_turned_scores_have_the_turned_interval():
     other.update(-scores, target)
     a, b = one.interval("auroc"), other.interval("auroc")
     assert (a.low, a.high) == pytest.approx((1 - b.high, 1 - b.low), abs=1e-3)
+
+
+@pytest.mark.parametrize("zero_division", [0.0, 1.0])
+def test_an_interval_is_around_what_compute_reports_where_zero_division_has_a_value(zero_division: float):
+    evaluation = MulticlassEvaluation("labels", 4, zero_division=zero_division)  # two classes never occur
+    evaluation.update(torch.tensor([0, 1, 0, 1, 0, 1] * 10), torch.tensor([0, 1, 1, 1, 0, 0] * 10))
+    values = evaluation.compute()
+    for name, interval in evaluation.intervals().items():
+        assert interval.value == pytest.approx(float(values[name])), name
+        assert interval.low < interval.value < interval.high

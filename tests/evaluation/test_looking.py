@@ -6,10 +6,12 @@ import io
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 import torch
 from lightning.pytorch.utilities.model_summary import ModelSummary
 from matplotlib.figure import Figure
+from PIL import Image
 from rich.console import Console
 from sklearn import metrics as sklearn
 from torch import Tensor, nn
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation, plotting
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.modules import BinaryClassifier
+from lightning_evalkit.sinks import figures
 
 CLASSES = ["cat", "dog", "fox"]
 
@@ -147,6 +150,36 @@ def test_a_figure_has_the_matrix_and_with_curves_four_panels():
     assert len(multiclass(curves=True, confusion_matrix=True).plot().axes) == 5
     with pytest.raises(DeclarationError, match="confusion_matrix=True"):
         multiclass().plot()
+
+
+def ten_classes() -> MulticlassEvaluation:
+    evaluation = MulticlassEvaluation("logits", 10, curves=True, confusion_matrix=True)
+    target = torch.arange(2000) % 10
+    evaluation.update(torch.randn(2000, 10) + 3 * nn.functional.one_hot(target, 10), target)
+    return evaluation
+
+
+def test_a_figure_is_saved_in_at_most_100_kb_that_look_alike():
+    for evaluation in (binary(curves=True), ten_classes(), multilabel(curves=True)):
+        figure, saved, clear = evaluation.plot(), io.BytesIO(), io.BytesIO()
+        figure.savefig(saved)
+        assert len(saved.getvalue()) <= 100_000
+        wanted = figures.pixels(figure).astype(int)
+        with Image.open(saved) as image:
+            seen = np.asarray(image.convert("RGB"), int)
+        assert seen.shape == wanted.shape
+        assert np.abs(seen - wanted).mean() < 3, "of 255"
+        figure.savefig(clear, transparent=True)
+        with Image.open(clear) as image:
+            assert np.asarray(image.convert("RGBA"))[0, 0, 3] == 0
+
+
+def test_counts_fit_into_small_cells():
+    axes = ten_classes().plot().axes[0]
+    assert len(axes.texts) == 100
+    for text in axes.texts:
+        assert text.get_window_extent().width <= axes.bbox.width / 10
+        assert text.get_window_extent().height <= axes.bbox.height / 10
 
 
 def test_values_are_still_drawn_as_torchmetrics_does():

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torchmetrics import MeanMetric, MetricCollection, classification
 
-from lightning_evalkit import BinaryEvaluation, Counts, explain
+from lightning_evalkit import BinaryEvaluation, Counts, MulticlassEvaluation, MultilabelEvaluation, explain
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.evaluation.stock import NAMES
 
 TARGET, PREDS = torch.tensor([1, 1, 1, 0, 0, 0, 0, 0]), torch.tensor([1, 1, 0, 1, 1, 1, 0, 0])
 """tp = 2, tn = 2, fp = 3, fn = 1"""
@@ -86,6 +87,56 @@ def test_no_two_are_equal_and_labels():
         {"accuracy/macro": 2 / 3, "f1/micro": 2 / 3, "recall/macro": 0.75, "specificity/macro": 0.75}, abs=1e-5
     )
     assert finding.headline == "2 pairs of the 4 numbers are equal."
+
+
+AVERAGES = [{"average": average} for average in ("micro", "macro", "weighted")]
+ONE_NUMBER = ("CohenKappa", "ExactMatch", "MatthewsCorrCoef")
+
+
+def stock_of(task: str, **options: Any) -> MetricCollection:
+    """Every count statistic of torchmetrics for a task, in every average it has."""
+    made = {}
+    for name in NAMES:
+        kind = getattr(classification, f"{task}{name}", None)
+        more = {"beta": 2.0} if name == "FBetaScore" else {}
+        for chosen in [{}] if task == "Binary" or name in ONE_NUMBER else AVERAGES:
+            if kind is not None and (task, name) != ("Multiclass", "ExactMatch"):
+                made[f"{name}{chosen.get('average', '')}"] = kind(**options, **chosen, **more)
+    return MetricCollection(made, compute_groups=False)
+
+
+@pytest.mark.parametrize(
+    ("task", "size", "options", "least"),
+    [("Binary", (), {}, 11), ("Multiclass", (), {"num_classes": 3}, 29), ("Multilabel", (3,), {"num_labels": 3}, 29)],
+)
+def test_every_statistic_of_torchmetrics_has_the_name_of_ours(
+    task: str, size: tuple[int, ...], options: dict[str, int], least: int
+):
+    torch.manual_seed(0)
+    most = 3 if task == "Multiclass" else 2
+    preds, target = torch.randint(most, (60, *size)), torch.randint(most, (60, *size))
+    stock = stock_of(task, **options)
+    stock.update(preds, target)
+    rows = explain(stock).table.rows  # type: ignore[union-attr]
+    assert len(rows) == len(stock) >= least, "none is left out"
+    values = {name: float(value) for name, value in stock.compute().items()}
+    kind = {"Binary": BinaryEvaluation, "Multiclass": MulticlassEvaluation, "Multilabel": MultilabelEvaluation}[task]
+    ours = kind(inputs="labels", statistics=[*{row[1]: None for row in rows}], **options)  # type: ignore[operator]
+    ours.update(preds, target)
+    assert {row[0]: float(ours.compute()[row[1]]) for row in rows} == pytest.approx(values, abs=1e-6)
+
+
+def test_exact_match_beside_the_accuracy_of_labels():
+    target, preds = torch.tensor([[1, 0], [1, 1], [0, 0]]), torch.tensor([[1, 0], [0, 1], [0, 0]])
+    pair = [("MultilabelExactMatch", {}), ("MultilabelAccuracy", {"average": "micro"})]
+    given = {"num_labels": 2, "preds": preds, "target": target}
+    full = explain(counted(*pair, **given))
+    assert full.code == "exact-match-and-hamming"
+    assert "the accuracy of the worst label (0)" in full.reasons[1], "2 of 3 right, the other label 3 of 3"
+    apart = explain(counted(pair[0], ("MultilabelRecall", {}), **given))
+    assert apart.reasons[0].startswith("exact_match counts samples that are right in every place, recall/macro")
+    pair[0] = ("MultilabelExactMatch", {"threshold": 0.2})
+    assert explain(counted(*pair, **given), "exact_match", "accuracy/micro").code == "different-tables"
 
 
 def test_counts_and_evaluations_explain_themselves_and_others_are_refused():

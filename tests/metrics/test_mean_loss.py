@@ -15,6 +15,7 @@ from classifiers import CASES, Case, every_task, loader, trainer, values
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from versions import compiles
 
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.metrics import MeanLoss, WorstLossShare
@@ -213,6 +214,7 @@ def test_sums_go_through_copies_and_checkpoints() -> None:
     assert loaded.compute().item() == 3.5
 
 
+@compiles
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_graph_of_another_test")
 def test_losses_are_added_in_one_graph() -> None:

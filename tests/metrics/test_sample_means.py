@@ -193,6 +193,19 @@ def test_fairness_is_that_of_torchmetrics(scale: float) -> None:
     assert metric.totals.integers.numel() == 4 * 4 + 5  # four cells for each group, and the ledger
 
 
+def test_forward_gives_the_rates_of_the_batch_and_keeps_all() -> None:
+    preds, target = batch("Binary", 3.0)
+    groups = torch.arange(40) % 2
+    ours, theirs = metrics.BinaryGroupStatRates(2), peer_metrics.BinaryGroupStatRates(2)
+    fairness, their_fairness = metrics.BinaryFairness(2), peer_metrics.BinaryFairness(2)
+    for rows in (slice(0, 20), slice(20, 40)):
+        parts = preds[rows], target[rows], groups[rows]
+        torch.testing.assert_close(ours(*parts), theirs(*parts))
+        torch.testing.assert_close(fairness(*parts), their_fairness(*parts))
+    torch.testing.assert_close(ours.compute(), theirs.compute())
+    torch.testing.assert_close(fairness.compute(), their_fairness.compute())
+
+
 def test_parity_needs_no_target() -> None:
     preds, groups = torch.tensor([1, 0, 1, 1]), torch.tensor([0, 0, 1, 1])
     metric = metrics.BinaryFairness(2, task="demographic_parity")

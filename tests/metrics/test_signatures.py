@@ -67,6 +67,7 @@ def deviations(ours: Any, theirs: Any) -> set[str]:
     return different
 
 
+@as_torchmetrics
 def test_all_are_compared():
     """What a release of torchmetrics adds is missing here, and fails by its name."""
     assert set(FUNCTIONS) - OWN_FUNCTIONS == set(peer_functions.__all__)
@@ -298,6 +299,7 @@ REFUSED += ['"treshold"']
 @pytest.mark.slow
 def test_a_type_checker_knows_arguments_and_results(tmp_path: Path):
     """As strict as can be; with the options and the cache of the repository, which knows torch already."""
+    pytest.importorskip("mypy", reason="one release of a type checker is enough")
     (tmp_path / "checked.py").write_text(CHECKED, encoding="utf-8")
     root = Path(lightning_evalkit.__file__).parents[1]
     command = [sys.executable, "-m", "mypy", str(tmp_path / "checked.py")]

@@ -33,7 +33,7 @@ from classifiers import (
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.cli import LightningCLI
 from torch import Tensor, nn
-from versions import STRICT, compiles
+from versions import STRICT, compiles, since
 
 from lightning_evalkit.errors import DeclarationError, InputError, UndefinedWarning
 from lightning_evalkit.modules import BinaryClassifier, MulticlassClassifier, MultilabelClassifier
@@ -398,10 +398,14 @@ def test_a_step_is_one_graph(name: str) -> None:
     assert exact_loss(module, "train") == pytest.approx(exact_loss(eager, "train"), rel=1e-12)
 
 
+returns_views = since("torch", "2.7", "2.5 breaks the graph of a step, and its AOTAutograd cannot hand on the logits")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_graph_of_another_test")
 @pytest.mark.parametrize(
-    ("task", "backend"), [("binary", "aot_eager"), ("multiclass", "eager"), ("multilabel", "eager")]
+    ("task", "backend"),
+    [pytest.param("binary", "aot_eager", marks=returns_views), ("multiclass", "eager"), ("multilabel", "eager")],
 )
 def test_a_compiled_module_is_evaluated_as_an_eager_one(task: str, backend: str) -> None:
     case = CASES[task]

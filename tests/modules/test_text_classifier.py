@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from lightning.pytorch import Trainer
+from lightning.pytorch.loggers import TensorBoardLogger
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from torch.utils.data import DataLoader
 
 from lightning_evalkit import BinaryEvaluation, MultilabelEvaluation
-from lightning_evalkit.callbacks import TemperatureScaling, ThresholdTuning
+from lightning_evalkit.callbacks import TemperatureScaling, TensorBoardReport, ThresholdTuning
 from lightning_evalkit.data import CustomerMessagesDataModule, TextDataModule
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.modules import TextClassifier
@@ -86,10 +89,19 @@ def test_one_class_per_text(target: str, classes: int | None, tmp_path: Path):
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     data = TextDataModule(path, "text", target, batch_size=8)
-    module = TextClassifier(config=TINY, num_classes=classes, vocab_size=data.vocab_size, learning_rate=0.01)
-    trainer = Trainer(**QUIET)
+    module = TextClassifier(
+        config=TINY, num_classes=classes, vocab_size=data.vocab_size, learning_rate=0.01, intervals=True
+    )
+    logger = TensorBoardLogger(tmp_path, name="", version="")
+    trainer = Trainer(**{**QUIET, "logger": logger}, callbacks=[TensorBoardReport(figures=False)], log_every_n_steps=1)
     trainer.fit(module, datamodule=data)
     found = trainer.test(module, datamodule=data, verbose=False)[0]
+    interval = module.evaluation("test").interval("accuracy")
+    assert [found[f"test/accuracy/{end}"] for end in ("low", "high")] == pytest.approx([interval.low, interval.high])
+    events = EventAccumulator(str(tmp_path)).Reload()
+    layout = Layout.FromString(events.Tensors("custom_scalars__config__")[-1].tensor_proto.string_val[0])
+    bands = [chart.margin.series[0].lower for chart in layout.category[0].chart if chart.margin.series]
+    assert "val/accuracy/low" in bands
     scores = predicted(trainer, module, data)
     guess = scores.argmax(1) if classes else (scores > 0.5).long()
     assert scores.shape == ((12, 3) if classes else (12,))

@@ -1,5 +1,6 @@
 """The wheel works in a clean environment away from the source, and set-up files agree with each other."""
 
+import ast
 import json
 import os
 import re
@@ -153,7 +154,13 @@ def test_source_distribution_has_everything_that_the_tests_read():
     files = {each.distribution_path for each in SdistBuilder(str(REPOSITORY)).recurse_included_files()}
     pages = {page.relative_to(REPOSITORY).as_posix() for page in PAGES}
     assert pages <= {*files, "README.md"}  # which goes along with the metadata
-    assert {"Makefile", "constraints.txt", "experiments/base.yaml", "tests/conftest.py"} <= files
+    assert {
+        "Makefile",
+        "constraints.txt",
+        "constraints-oldest.txt",
+        "experiments/base.yaml",
+        "tests/conftest.py",
+    } <= files
 
 
 # ---- set-up files
@@ -197,14 +204,28 @@ def plain(name: str) -> str:
 
 def test_the_oldest_releases_that_are_allowed_are_those_that_are_tested():
     project, oldest = declared(), pins("constraints-oldest.txt")
-    lines = [*project["dependencies"], *project["optional-dependencies"]["data"]]
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *extras["data"], *extras["transformers"]]
     floors = {}
     for requirement in map(Requirement, lines):
         [floor] = [each.version for each in requirement.specifier if each.operator == ">="]
         floors[plain(requirement.name)] = Version(floor)
-    assert len(floors) == 12
+    assert len(floors) == 14
     assert floors == {name: Version(oldest[name]) for name in floors}
     assert oldest["pytorch-lightning"] == oldest["lightning"]
+
+
+def test_every_file_is_written_in_the_oldest_python():
+    """What a newer grammar adds is refused, whichever Python runs this."""
+    files = [
+        path for part in ("lightning_evalkit", "tests", "experiments") for path in (REPOSITORY / part).rglob("*.py")
+    ]
+    assert len(files) > 400
+    major, minor = map(int, declared()["requires-python"].removeprefix(">=").split("."))
+    for path in files:
+        ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(major, minor))
+    with pytest.raises(SyntaxError):
+        ast.parse("try: f()\nexcept* ValueError: pass", feature_version=(major, minor))
 
 
 def test_every_requirement_is_pinned_within_its_bounds():

@@ -5,6 +5,7 @@ known from the whole data. Each task's module resets and logs in a way of its ow
 
 from __future__ import annotations
 
+import html
 import io
 import math
 import re
@@ -22,7 +23,7 @@ import torch
 from lightning.pytorch.strategies import DDPStrategy
 from PIL import Image
 from reported import BATCHES, CLASSES, STEPS, Rows, Tiny, drawing, evaluation, fit, numbers
-from tensorboard_runs import EPOCHS, Server, events, trainer
+from tensorboard_runs import EPOCHS, Server, events, in_a_file, trainer
 from torch import nn
 
 from lightning_evalkit import Counts
@@ -157,12 +158,12 @@ def test_images_show_the_matrices_of_scikit_learn(server: Server, task: str, sta
             seen = np.asarray(shown.convert("RGB"))
         title = stage if stage == "test" else f"{stage} · epoch {epoch}"
         matrix = torch.from_numpy(numbers(task, stage, epoch)["matrix"])
-        assert np.array_equal(seen, figures.pixels(draw(matrix, names, title)))
+        assert np.array_equal(seen, in_a_file(draw(matrix, names, title)))
 
 
 def plain(text: str) -> str:
     """HTML or Markdown without its marks."""
-    return " ".join(re.sub(r"<[^>]*>|[*|#:-]", " ", text).split())
+    return " ".join(re.sub(r"<[^>]*>|[*|#:-]", " ", html.unescape(text)).split())
 
 
 @pytest.mark.slow
@@ -281,4 +282,4 @@ def test_two_processes_draw_once_and_count_together(tmp_path: Path):
             title, matrix = drawing("binary", stage, epoch)
             expected = figures.confusion_matrix(torch.tensor(matrix), ("negative", "positive"), title)
             with Image.open(io.BytesIO(image.encoded_image_string)) as seen:
-                assert np.array_equal(np.asarray(seen.convert("RGB")), figures.pixels(expected))
+                assert np.array_equal(np.asarray(seen.convert("RGB")), in_a_file(expected))

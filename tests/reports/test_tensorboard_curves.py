@@ -19,7 +19,7 @@ from lightning.pytorch import LightningModule, Trainer
 from PIL import Image
 from sklearn import metrics as sklearn
 from tensorboard.util import tensor_util
-from tensorboard_runs import Server, events, image_steps, overlapping, texts, trainer
+from tensorboard_runs import Server, events, image_steps, in_a_file, overlapping, texts, trainer
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
@@ -30,6 +30,7 @@ from lightning_evalkit.evaluation.score_snapshot import score_snapshot
 from lightning_evalkit.reports.drawing import CURVES
 from lightning_evalkit.sinks import figures, tensorboard
 from lightning_evalkit.sinks.panels import Line, Panel
+from lightning_evalkit.statistics import SCORE_STATISTICS, exists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
 
 
 """Those that TensorBoard shows: 0, 1/126 ... 1."""
+
+
+def test_no_figure_has_the_name_of_a_statistic():
+    """Whose scalar would have the same tag, which TensorBoard's HParams tab does not survive."""
+    names = {"confusion_matrix", "pr_curve", *CURVES}
+    assert not [name for name in names if exists(name) or name in SCORE_STATISTICS]
 
 
 # ---- a training of each task
@@ -182,7 +189,7 @@ def test_images_show_the_curves_of_each_epoch(shown: Shown, task: str):
             assert decoded.format == "PNG"
             assert decoded.width <= 600  # a thumbnail is half as wide, and its letters still half as large
             seen = np.asarray(decoded.convert("RGB"))
-        assert np.array_equal(seen, figures.pixels(figures.panels([panel], f"val · epoch {EPOCHS - 1}")))
+        assert np.array_equal(seen, in_a_file(figures.panels([panel], f"val · epoch {EPOCHS - 1}")))
 
 
 # ---- from the state alone

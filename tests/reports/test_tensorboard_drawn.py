@@ -542,3 +542,14 @@ def test_a_senseless_interval_is_refused(every: Any):
         DeclarationError, match=f"expected every_n_epochs to be a whole number from 1 on, or None, got {every!r}"
     ):
         TensorBoardReport(every_n_epochs=every)
+
+
+@pytest.mark.parametrize("number", [2, 3, 10, 40])
+def test_an_image_is_a_multiple_of_what_tensorboard_shows(number: int):
+    """TensorBoard scales to 350 pixels by leaving out pixels, here and there a stroke unless it is a multiple."""
+    figure = figures.confusion_matrix(torch.eye(number), [*map(str, range(number))])
+    before = figure.dpi
+    image = figures.thumbnail(figure)
+    assert image.shape[1] % 350 == 0 or image.shape[1] < 350
+    assert image.shape[0] / image.shape[1] == pytest.approx(figure.get_figheight() / figure.get_figwidth(), abs=0.01)
+    assert figure.dpi == before

@@ -10,6 +10,7 @@ import ranks
 import torch
 
 from lightning_evalkit import BinaryEvaluation
+from lightning_evalkit.counts import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,6 +171,30 @@ def test_buckets_are_joined_by_one_collective(played: Any) -> None:
         assert result["collectives"] == ["all_reduce"]
         assert result["values"] == pytest.approx(values)
         assert result["ends"] == [pytest.approx(pair, nan_ok=True) for pair in ends]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("layout", ranks.LAYOUTS)
+def test_two_models_are_joined_by_one_collective(played: Any, layout: str, weighted: bool) -> None:
+    single = ranks.paired(EVERYTHING, weighted)
+    whole = single.counter.split(single.totals)
+    updates = [int(single.counter.each.ledger(part).updates) for part in (whole.first, whole.second)]
+    for result in played("two_models"):
+        found = result[layout, weighted]
+        joined = single.counter.split(Totals(torch.tensor(found["integers"]), single.totals.reals))
+        assert [joined.only.tolist(), joined.rows.tolist()] == [whole.only.tolist(), [ranks.SAMPLES]]
+        assert updates == [1, 1]
+        values, test, compared = found["said"]
+        assert values == pytest.approx(ranks.plain(single.compute()), abs=1e-7)
+        assert test == [*single.mcnemar()]
+        for name, each in single.comparisons().items():
+            assert compared[name] == pytest.approx([each.difference, each.high], abs=1e-9, nan_ok=True)
+        assert found["collectives"] == ["all_reduce"]
+        for part, alone_part in zip(joined[:2], whole[:2], strict=True):
+            rows = [single.counter.each.evidence(each).buckets for each in (part, alone_part)]
+            tables = [each.counter.rows.by_group(each.rows).integers for each in rows]
+            assert torch.equal(*tables)
+            assert rows[0].fingerprint == rows[1].fingerprint
 
 
 @pytest.mark.parametrize("name", ["plain", "weighted"])

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
-from torchmetrics import MeanMetric, MetricCollection
+from torchmetrics import MaxMetric, MeanMetric, MetricCollection, MinMaxMetric, RunningMean
 from torchmetrics import classification as stock
 
 from lightning_evalkit import BinaryEvaluation
@@ -93,6 +93,50 @@ class Reset(Steps):
 class NotReset(Reset):
     def end(self) -> None:
         self.log("val/f1", self.f1.compute())
+
+
+class BestSoFar(Good):
+    """What a well-known template does: the best value over epochs, forgotten only after the sanity check."""
+
+    def make(self) -> None:
+        super().make()
+        self.best, self.recent = MaxMetric(), RunningMean(3)
+
+    def on_train_start(self) -> None:
+        self.best.reset()
+        self.recent.reset()
+
+    def end(self) -> None:
+        for name, metric in (("best", self.best), ("recent", self.recent)):
+            metric(self.f1.compute())
+            self.log(f"val/f1_{name}", metric.compute())
+
+
+class Range(Steps):
+    """A wrapper that knows the lowest and the highest value over epochs, also after a reset."""
+
+    def make(self) -> None:
+        self.range = MinMaxMetric(stock.BinaryF1Score())
+
+    def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
+        self.range.update(logits.sigmoid(), target)
+
+    def end(self) -> None:
+        self.log_dict(self.range.compute())
+        self.range.reset()
+
+
+class BestWithSanity(Steps):
+    """The highest score over epochs, and of the sanity check's samples too."""
+
+    def make(self) -> None:
+        self.best = MaxMetric()
+
+    def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
+        self.best.update(logits)
+
+    def end(self) -> None:
+        self.log("val/highest", self.best.compute())
 
 
 class Macro(Steps):

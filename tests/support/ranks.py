@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torchmetrics import MetricCollection
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from lightning_evalkit import BinaryEvaluation
+from lightning_evalkit import BinaryEvaluation, PairedComparison
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.metrics import BinaryF1Score, BinaryRecall, BinaryStatScores
 
@@ -449,6 +449,28 @@ def in_buckets(rank: int, world: int) -> Any:
     return {"values": plain(found), "ends": ends, "collectives": collectives}
 
 
+def two_models(rank: int, world: int) -> Any:
+    """Two models counted together, on ranks with unequal numbers of samples and with none."""
+    found = {}
+    for layout in LAYOUTS:
+        for weighted in (False, True):
+            metric = paired(shards(layout, world)[rank], weighted)
+            with recorded() as collectives:
+                values, test = plain(metric.compute()), [*metric.mcnemar()]
+                compared = {name: [each.difference, each.high] for name, each in metric.comparisons().items()}
+            joined = metric.global_totals.integers.tolist()
+            found[layout, weighted] = {"integers": joined, "said": [values, test, compared], "collectives": collectives}
+    return found
+
+
+def paired(batches: list[range], weighted: bool) -> PairedComparison:
+    metric = PairedComparison(BinaryEvaluation("probabilities", zero_division=0.0, weighted=weighted), buckets=16)
+    for batch in batches:
+        scores, *others = rows(data(weighted), batch)
+        metric.update(scores, scores.sqrt(), *others, sample=torch.tensor([*batch], dtype=torch.int64))
+    return metric
+
+
 SCENES: dict[str, Callable[[int, int], Any]] = {
     **{f"{name}-{layout}": Declared(name, layout) for name in DECLARATIONS for layout in LAYOUTS},
     "in_a_process_group": in_a_process_group,
@@ -462,4 +484,5 @@ SCENES: dict[str, Callable[[int, int], Any]] = {
     "in_a_stock_collection": in_a_stock_collection,
     "copies": copies,
     "in_buckets": in_buckets,
+    "two_models": two_models,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -11,18 +12,23 @@ import urllib.parse
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 from matplotlib.text import Text
+from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lightning_evalkit.callbacks import TensorBoardReport
+from lightning_evalkit.sinks import figures
+from lightning_evalkit.sinks.png import png_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 EPOCHS = 3
 STAGES = ("train", "val", "test")
@@ -35,6 +41,12 @@ def texts(figure: Figure) -> list[Text]:
 def overlapping(labels: list[Text]) -> list[tuple[str, str]]:
     boxes = [(label.get_text(), label.get_window_extent()) for label in labels]
     return [(a, b) for k, (a, box) in enumerate(boxes) for b, other in boxes[k + 1 :] if box.overlaps(other)]
+
+
+def in_a_file(figure: Figure) -> NDArray[np.uint8]:
+    """The pixels of a figure after they were written with 256 colours."""
+    with Image.open(io.BytesIO(png_of(figures.thumbnail(figure)))) as seen:
+        return np.asarray(seen.convert("RGB"))
 
 
 def trainer(folder: Path, name: str = "run", report: TensorBoardReport | None = None, **options: Any) -> Trainer:

@@ -25,7 +25,8 @@ def tokenizer() -> PreTrainedTokenizerFast:
     vocabulary = {word: place for place, word in enumerate(["[PAD]", "[UNK]", *dict.fromkeys(WORDS)])}
     made = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]")
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]"}
+    return PreTrainedTokenizerFast(tokenizer_object=made, clean_up_tokenization_spaces=False, **special)
 
 
 def config(**options: Any) -> BertConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torchmetrics.wrappers import Running
 
 from lightning_evalkit.callbacks.diagnosing.epoch_state import EpochState
 from lightning_evalkit.callbacks.diagnosing.given import Given
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 OPTIONS = ("average", "threshold", "ignore_index", "top_k", "num_classes", "num_labels", "thresholds")
 LOW = (torch.float16, torch.bfloat16)
+EXTREMES = {"dim_zero_max", "dim_zero_min"}
 
 
 class WatchedMetric:
@@ -41,7 +43,7 @@ class WatchedMetric:
     ) -> None:
         self.metric, self._values, self._in_step = metric, values, in_step
         options = {name: getattr(metric, name) for name in OPTIONS if hasattr(metric, name)}
-        self.seen = SeenMetric(path, type(metric).__name__, options)
+        self.seen = SeenMetric(path, type(metric).__name__, options, lasting=_is_lasting(metric))
         self._inside = False
         self._given = Given(facts[self.seen.kind.endswith(RANKING)])
         self._handles: list[Any] = []
@@ -114,6 +116,17 @@ class WatchedMetric:
         if abs(truth - whole) > 1e-6:
             absent = tuple(torch.nonzero(~present).flatten().tolist())
             self.seen.absent = SeenAbsence(absent, whole, truth)
+
+
+def _is_lasting(metric: Metric | Evaluation) -> bool:
+    """Running extremes, whose states are no sums, and windows over the last updates.
+
+    MinMaxMetric is none: its extremes outlive a reset, and without one its metric counts all epochs together.
+    """
+    if isinstance(metric, Evaluation):
+        return False
+    reductions = {getattr(each, "__name__", "") for each in metric._reductions.values()}
+    return isinstance(metric, Running) or (bool(reductions) and reductions <= EXTREMES)
 
 
 def _number(value: torch.Tensor | None) -> float | None:

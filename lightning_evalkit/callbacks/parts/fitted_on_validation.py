@@ -157,7 +157,10 @@ class FittedOnValidation(RestoringCallback):
         if shown is None or not boards or not trainer.is_global_zero:
             return
         with self._failures.going_on(f"draw {shown.tag}"):
-            image = figures.pixels(figures.panels(shown.panels, shown.tag))
+            for number, panel in enumerate(shown.panels, 1):
+                tag = shown.tag if number == 1 else f"{shown.tag}/{number}"
+                image = figures.thumbnail(figures.panels([panel], shown.tag))
+                for board in boards:
+                    board.image(tag, image, shown.step)
             for board in boards:
-                board.image(shown.tag, image, shown.step)
                 board.text(shown.tag, shown.text, shown.step)

@@ -1,4 +1,4 @@
-"""Rules on the numbers of several classes or labels, and on what the majority alone would reach."""
+"""Rules on the numbers of several classes or labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import prod
 
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis.numbers import SeenNumbers, seen_counts
-from lightning_evalkit.diagnosis.rules.table import Found, rule
+from lightning_evalkit.diagnosis.rules.table import Found, Power, rule
 from lightning_evalkit.intervals import table_interval
 from lightning_evalkit.statistics import find
 
@@ -53,68 +53,6 @@ def micro_is_accuracy(seen: SeenNumbers) -> list[Found] | None:
 
 
 @rule(
-    "EK204",
-    "worse than always answering the majority",
-    "numbers",
-    severity="warning",
-    certainty="significant",
-    why="A high accuracy says little where one class makes up most of the data.",
-    remedy="Look at balanced_accuracy, mcc or recall per class, and at the threshold.",
-    known_problems="A model that is meant to find rare positives may give up accuracy on purpose.",
-    example=lambda: seen_counts(Counts(tp=10, fp=100, fn=10, tn=880)),
-    counterexample=lambda: seen_counts(Counts(tp=80, fp=20, fn=20, tn=880)),
-)
-def below_majority(seen: SeenNumbers) -> list[Found] | None:
-    """Always answering the most frequent class would be right more often, and not by chance (exact test of McNemar)."""
-    from scipy.stats import binom
-
-    tables = _one_vs_rest(seen)
-    if tables is None:
-        return None
-    most = max(tables, key=lambda name: tables[name].positives)
-    gained = sum(table.tp for name, table in tables.items() if name != most)
-    lost = tables[most].fn
-    right = sum(table.tp for table in tables.values()) / seen.total
-    majority = tables[most].positives / seen.total
-    words = f"accuracy is {float(right):.4f}; always answering {most!r} gives {float(majority):.4f}."
-    p = float(binom.cdf(int(gained), int(gained + lost), 0.5)) if gained + lost else 1.0
-    return [("accuracy", words, {"accuracy": float(right), "majority": float(majority), "p_value": p})]
-
-
-def _one_vs_rest(seen: SeenNumbers) -> dict[str, Counts] | None:
-    """A table for each class, of a binary evaluation too; None where samples have no one class, or weights."""
-    if seen.weighted or not seen.total:
-        return None
-    if seen.table is not None:
-        return {"negative": seen.table.swapped(), "positive": seen.table}
-    return seen.tables if seen.exclusive else None
-
-
-@rule(
-    "EK205",
-    "only one class is predicted",
-    "numbers",
-    severity="warning",
-    certainty="certain",
-    why="The model answers the same for every sample: accuracy is the share of that class, and nothing was learnt that "
-    "the numbers could show.",
-    remedy="Look at the scores: at the threshold, at a loss that the majority dominates, at the learning rate.",
-    known_problems="No case is known where it is wrong.",
-    example=lambda: seen_counts(Counts(tp=0, fp=0, fn=10, tn=90)),
-    counterexample=lambda: seen_counts(Counts(tp=1, fp=0, fn=9, tn=90)),
-)
-def one_class(seen: SeenNumbers) -> list[Found] | None:
-    """Every sample was predicted as the same class, although several occur."""
-    tables = _one_vs_rest(seen)
-    if tables is None or sum(table.positives > 0 for table in tables.values()) < 2:
-        return None
-    said = [name for name, table in tables.items() if table.predicted_positives == seen.total]
-    return [
-        ("predictions", f"all {seen.total:,} samples were predicted as {name!r}.", {"class": name}) for name in said
-    ]
-
-
-@rule(
     "EK206",
     "a class is recognised less than by chance",
     "numbers",
@@ -125,6 +63,7 @@ def one_class(seen: SeenNumbers) -> list[Found] | None:
     known_problems="Fisher's exact test takes samples to be independent.",
     example=lambda: seen_counts(Counts(tp=5, fp=60, fn=45, tn=40)),
     counterexample=_good,
+    power=Power("the labels of a classifier are swapped that is right in 70 % of cases", 300, 0.95),
 )
 def below_chance(seen: SeenNumbers) -> list[Found] | None:
     """A class or label is predicted for its own samples less often than for the others."""
@@ -230,23 +169,26 @@ def _labels(exact_match: float) -> SeenNumbers:
     "errors of labels come together",
     "numbers",
     severity="tip",
-    certainty="hint",
+    certainty="significant",
     why="Were the errors of labels independent, exact match would be the product of the labels' accuracies. Above it, "
     "errors come together in the same samples; below it, they are spread.",
     remedy="Look at the samples with several wrong labels: they may be of one kind, or labelled wrongly.",
-    known_problems="Differences below 0.05 are not reported, and chance is not ruled out.",
+    known_problems="Differences below 0.05 are not reported.",
     example=lambda: _labels(0.88),
     counterexample=lambda: _labels(0.73),
+    power=Power("four labels, all wrong together in 15 % of the samples", 400, 0.95),
 )
 def dependent_labels(seen: SeenNumbers) -> list[Found] | None:
-    """Exact match is far from the product of the labels' accuracies."""
-    if seen.task != "multilabel" or seen.exact_match is None or len(seen.tables) < 2 or not seen.total:
+    """Exact match is far from the product of the labels' accuracies, and not by chance (binomial test)."""
+    from scipy.stats import binomtest
+
+    if seen.task != "multilabel" or seen.exact_match is None or len(seen.tables) < 2 or not seen.total or seen.weighted:
         return None
     expected = prod(float(find("accuracy")(table).value()) for table in seen.tables.values())
-    if not abs(seen.exact_match - expected) > 0.05:
-        return []
+    far = abs(seen.exact_match - expected) > 0.05
+    p = float(binomtest(round(seen.exact_match * seen.total), seen.total, expected).pvalue) if far else 1.0
     words = f"exact_match is {seen.exact_match:.4f}; independent errors of the labels would give {expected:.4f}."
-    return [("exact_match", words, {"exact_match": seen.exact_match, "independent": expected})]
+    return [("exact_match", words, {"exact_match": seen.exact_match, "independent": expected, "p_value": p})]
 
 
 @rule(

@@ -49,7 +49,8 @@ def two_stages(run: SeenRun) -> list[Found] | None:
     "check that Lightning runs before training.",
     remedy="Call metric.reset() after metric.compute() in on_validation_epoch_end, or log the object: self.log('f1', "
     "self.f1) lets Lightning reset it.",
-    known_problems="A metric that is meant to count over the whole run is found too: ignore it by its code.",
+    known_problems="A sum that is meant to count over the whole run is found too: ignore it by its code. Running "
+    "extremes and windows (MaxMetric, MinMetric, Running) are found only if the sanity check is in them.",
     example=lambda: _mixed(Owner(SANITY), Owner("val")),
     counterexample=_clean,
 )
@@ -57,7 +58,7 @@ def not_reset(run: SeenRun) -> list[Found] | None:
     """A metric whose value was computed still held the samples of an earlier epoch, or of the sanity check."""
     found = []
     for metric in run.metrics.values():
-        epochs, sanity = metric.mixed("epoch"), SANITY in metric.mixed("stage")
+        epochs, sanity = [] if metric.lasting else metric.mixed("epoch"), SANITY in metric.mixed("stage")
         if metric.computes and (sanity or epochs):
             whose = f"{len(epochs)} epochs" if epochs else "the sanity check"
             numbers, evidence = run.numbers(metric)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lightning_evalkit.diagnosis.finding import Finding
 from lightning_evalkit.registry import Registry
@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 About = Literal["run", "numbers"]
 Found = tuple[str, str, dict[str, Any]]
 """Subject, message with its own numbers, evidence."""
+
+
+class Power(NamedTuple):
+    """How often a rule finds a fault that was planted, at least; a test plants it."""
+
+    situation: str
+    samples: int
+    share: float
+
+    def __str__(self) -> str:
+        return f"In at least {self.share:.0%} of simulated data sets of {self.samples:,} samples: {self.situation}."
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,8 @@ class Rule:
     check: Callable[[Any], list[Found] | None]
     since: str = "0.1.0"
     preview: bool = False
+    power: Power | None = None
+    """Where chance decides whether it finds what it looks for."""
 
     def __call__(self, seen: Any) -> list[Finding] | None:
         """The findings in what was seen; None where the rule does not apply."""
@@ -60,11 +73,13 @@ class Rule:
         state = "preview" if self.preview else "stable"
         facts = f"{self.severity}, {self.certainty}, about {self.about}, {state}, since {self.since}"
         parts = {"What it finds": self.finds, "Why it matters": self.why, "Remedy": self.remedy}
+        parts["How often it finds it"] = str(self.power or WHEREVER)
         parts["Known problems"] = self.known_problems
         sections = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in parts.items())
         return f"# {self.code}: {self.name}\n\n*{facts}*\n\n{sections}\n"
 
 
+WHEREVER = "Wherever it occurs, as nothing about it depends on chance."
 RULES: Registry[Rule] = Registry("rule")
 
 

@@ -1,0 +1,163 @@
+"""Keeps what validation and test counted, row by row in buckets, so that runs can be compared later."""
+
+from __future__ import annotations
+
+from inspect import ismethod, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lightning_evalkit.callbacks.parts.row_ids import RowIds
+from lightning_evalkit.callbacks.parts.step_outputs import StepOutputs
+from lightning_evalkit.evaluation.base import Evaluation
+from lightning_evalkit.evaluation.saved import saved
+from lightning_evalkit.inputs.declaration import checked_number
+from lightning_evalkit.sinks.files import replaced
+from lightning_evalkit.trainer import Callback, TrainerFn
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.trainer import LightningModule, Trainer
+
+MOST = 2**22
+"""Numbers that buckets may have: 32 MB. Where there would be more, counts are kept without them."""
+
+
+class KeepCounts(Callback):
+    """Writes ``counts_val.pt`` and ``counts_test.pt`` into the folder of a run, for ``evalkit compare``.
+
+    Works with this package's modules, and with any module that has an ``evaluation(stage, dataloader_idx)`` and returns
+    "logits" and "target" from its steps. Rows are counted a second time, in ``buckets`` by their number, so that two
+    runs on the same data are compared row by row. ``counts_val.pt`` is of the best checkpoint, or else of the last
+    epoch. The command line adds it to every run.
+    """
+
+    def __init__(self, buckets: int = 1024) -> None:
+        checked_number("buckets", buckets, least=2)
+        self.buckets = buckets
+        self._rows, self._kept = RowIds(), dict[str, Any]()  # what was counted in the last epoch of each stage
+        self._counting: dict[tuple[str, int], Evaluation] = {}
+
+    # ---- epochs
+
+    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Forget the last epoch."""
+        self._begin("val")
+
+    def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Forget the last epoch."""
+        self._begin("test")
+
+    def on_validation_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Count a batch."""
+        if not trainer.sanity_checking:
+            self._count(pl_module, "val", outputs, dataloader_idx)
+
+    def on_test_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Count a batch."""
+        self._count(pl_module, "test", outputs, dataloader_idx)
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Keep the epoch."""
+        if not trainer.sanity_checking:
+            self._end(pl_module, "val", len(trainer.num_val_batches))
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Keep the epoch."""
+        self._end(pl_module, "test", len(trainer.num_test_batches))
+
+    def _begin(self, stage: str) -> None:
+        self._rows.begin(stage)
+        self._counting = {key: each for key, each in self._counting.items() if key[0] != stage}
+
+    def _count(self, module: LightningModule, stage: str, outputs: Any, place: int) -> None:
+        evaluation = self._of(module, stage, place)
+        if evaluation is None or not isinstance(outputs, dict) or "target" not in outputs:
+            return
+        task: Any = evaluation.tally.counter.task
+        weights = "sample_weight" if task.weighted else None
+        found = StepOutputs(task.inputs, task.weighted, None, "target", weights, None, "KeepCounts").of(
+            outputs, None, f"the {stage} step"
+        )
+        assert found is not None  # by its keys
+        evaluation.update(*found, **self._rows.ids(evaluation, stage, place, found[1], outputs))
+
+    def _of(self, module: Any, stage: str, place: int) -> Evaluation | None:
+        """Built with the first batch: by then, callbacks that change what is decided have done so."""
+        if (stage, place) not in self._counting and _tells_evaluations(module):
+            declared = module.evaluation(stage, place)
+            if isinstance(declared, Evaluation):
+                self._counting[stage, place] = self._declared(declared).to(module.device)
+        return self._counting.get((stage, place))
+
+    def _declared(self, evaluation: Evaluation) -> Evaluation:
+        """The same in buckets; of several classes without the matrix, which each bucket would have."""
+        tables = max(getattr(evaluation, name, 1) for name in ("num_classes", "num_labels"))
+        own: dict[str, Any] = {"prefix": None, "postfix": None}
+        if hasattr(evaluation, "num_classes"):
+            own["confusion_matrix"] = False
+        return evaluation.replace(buckets=self.buckets if 4 * tables * self.buckets <= MOST else None, **own)
+
+    def _end(self, module: LightningModule, stage: str, loaders: int) -> None:
+        """Every rank asks, also one that had no data: joining them is a collective."""
+        evaluations = [self._of(module, stage, place) for place in range(loaders)]
+        self._kept = {key: entry for key, entry in self._kept.items() if not key.startswith(f"{stage}.")}
+        for place, each in enumerate(evaluations):
+            if each is not None:
+                self._kept |= saved(each, f"{stage}.{place}")
+
+    # ---- files
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the last validation counted, which belongs to the checkpoint."""
+        return {key: entry for key, entry in self._kept.items() if key.startswith("val.")}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Keep it, until the next validation."""
+        self._kept |= state_dict
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Write what was counted last."""
+        name = "test" if stage == TrainerFn.TESTING else "val"
+        folder = trainer.log_dir if trainer.loggers else None  # every rank is asked
+        written = stage in (TrainerFn.FITTING, TrainerFn.VALIDATING, TrainerFn.TESTING)
+        if not written or folder is None or not trainer.is_global_zero or getattr(trainer, "fast_dev_run", False):
+            return
+        kept = self._of_best(trainer) if stage == TrainerFn.FITTING else {}
+        kept = kept or {key: entry for key, entry in self._kept.items() if key.startswith(f"{name}.")}
+        if kept:
+            with replaced(Path(folder) / f"counts_{name}.pt") as temporary:
+                torch.save(kept, temporary)
+
+    def _of_best(self, trainer: Trainer) -> dict[str, Tensor]:
+        """What was counted with the best checkpoint; nothing where none was chosen."""
+        best = Path(getattr(trainer.checkpoint_callback, "best_model_path", "") or "none")
+        if not best.is_file():
+            return {}
+        states = torch.load(best, map_location="cpu", weights_only=True, mmap=True).get("callbacks", {})
+        found: dict[str, Tensor] = states.get(self.state_key, {})
+        return found
+
+
+def _tells_evaluations(module: Any) -> bool:
+    """Whether it has the method of this package's modules, and not just something of that name."""
+    own = getattr(module, "evaluation", None)
+    return ismethod(own) and {"stage", "dataloader_idx"} <= {*signature(own).parameters}

@@ -1,0 +1,77 @@
+"""What the kept scores of an evaluation show: facts for the rules on numbers."""
+
+from __future__ import annotations
+
+from math import nan, sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lightning_evalkit.diagnosis.numbers import SeenScores
+from lightning_evalkit.intervals.calibrated import Scored, Sharpness, half_f1, sharpness
+from lightning_evalkit.intervals.cuts import f1_gain
+from lightning_evalkit.statistics import find
+from lightning_evalkit.statistics.thresholds import best_threshold, counts_at
+
+if TYPE_CHECKING:
+    from lightning_evalkit.counts import Calibration, Counts, ScoreCounts
+
+SURE = 0.99
+"""The level of the interval of a gain."""
+
+
+def seen_scores(evaluation: Any, tables: dict[str, Counts]) -> dict[str, SeenScores]:
+    """The scores of each yes-or-no question, by its name; nothing where none were counted."""
+    scores, task = evaluation._scores(), evaluation.tally.counter.task
+    thresholds = task.thresholds if len(task.thresholds) > 1 else task.thresholds * len(tables)
+    found = {}
+    for place, (name, table) in enumerate(tables.items()):
+        question = scores.only(place).filled()
+        filled = (question.yes + question.no)[0].nonzero().flatten()
+        if len(filled):
+            first = question.edges.first[filled]
+            found[name] = _question(task.inputs, question, table, float(thresholds[place]), first.tolist())
+    return found
+
+
+def _question(inputs: str, scores: ScoreCounts, table: Counts, threshold: float, first: list[float]) -> SeenScores:
+    scored = scored_of(scores)
+    chances, weights = scored.probabilities, scored.total
+    choice = best_threshold(scores, "f1")
+    best = counts_at(scores, float(choice.threshold[0])) if choice.value[0] == choice.value[0] else None
+    return SeenScores(
+        inputs,
+        first[0],
+        first[-1],
+        float((weights * chances).sum() / weights.sum()),
+        float((weights * chances * (1 - chances)).sum()),
+        threshold,
+        float(find("f1")(table).value()),
+        half_f1(scored)._replace(f1=float(choice.value[0]), threshold=float(choice.threshold[0])),
+        None if best is None else f1_gain(table, best.at(0).exact(), SURE),
+        len(first) <= 2,
+    )
+
+
+def scored_of(scores: ScoreCounts) -> Scored:
+    """One question, or all of them as one, by probability."""
+    yes, no = (part.sum(0).double().cpu().numpy() for part in (scores.yes, scores.no))
+    chances = ((scores.lowest + scores.highest) / 2).double().cpu().numpy()
+    filled = (yes + no) > 0
+    return Scored(np.clip(chances[filled], 0, 1), yes[filled], no[filled])
+
+
+def seen_sharpness(evaluation: Any, names: list[str]) -> dict[str, Sharpness]:
+    """The temperature of each yes-or-no question by its name; of several classes one, by their confidence."""
+    scores, sums = evaluation._judged()
+    if list(evaluation.curve_names()) == names:
+        return {name: sharpness(scored_of(scores.only(place))) for place, name in enumerate(names)}
+    return {"": Sharpness(sharpness(scored_of(scores)).temperature, _too_confident(sums))}
+
+
+def _too_confident(sums: Calibration) -> float:
+    """How many standard errors the mean confidence in the predicted class is above the share of hits."""
+    weights, confidences, hits = (part[0].double() for part in (sums.bin_weights, sums.confidences, sums.hits))
+    mean = (confidences / weights).nan_to_num(0.0)
+    variance = float((weights * mean * (1 - mean)).sum())
+    return float(confidences.sum() - hits.sum()) / sqrt(variance) if variance > 0 else nan

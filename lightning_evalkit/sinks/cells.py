@@ -1,0 +1,46 @@
+"""What stands in the cells of a matrix: counts, their shares, and texts short enough for a cell."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lightning_evalkit.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Numbers = NDArray[np.float64]
+
+
+def numbers_of(matrix: Tensor, shape: tuple[int, ...]) -> Numbers:
+    """Counts of this shape."""
+    if tuple(matrix.shape) != shape or not shape[0]:
+        raise InputError(f"expected counts of shape {shape} for {shape[0]} names, got {tuple(matrix.shape)}.")
+    return matrix.detach().double().cpu().numpy()
+
+
+def ratio_of(part: Numbers, whole: Numbers) -> Numbers:
+    """NaN where there is nothing to divide by."""
+    whole = np.broadcast_to(whole, part.shape)
+    return np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 0)
+
+
+def count_text(number: float) -> str:
+    """Short enough for a cell; weighted counts are not whole."""
+    if not number.is_integer():
+        return f"{number:.4g}"
+    return f"{int(number):,}" if number < 1e7 else f"{number:.2e}"
+
+
+def percent_text(share: float) -> str:
+    """A share, or a dash where there is none."""
+    return "–" if math.isnan(share) else f"{share:.1%}"
+
+
+def cell_text(count: float, share: float) -> str:
+    """A count above its share of the row."""
+    return f"{count_text(count)}\n{percent_text(share)}"
