@@ -163,13 +163,14 @@ def test_a_handler_of_the_caller_is_called_and_stays() -> None:
 # ---- processes
 
 
+def default_signals() -> None:
+    """A child inherits the signals that its parent ignores: SIGHUP under nohup, SIGINT in the background."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def started(*words: str, program: str = "", **environment: str) -> subprocess.Popen[str]:
     """The command as a process, with signals as they are by default."""
-
-    def defaults() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-
     run = ["-c", program] if program else ["-m", "lightning_evalkit.cli"]
     paths = os.pathsep.join([str(Path(__file__).parent), str(REPOSITORY)])
     return subprocess.Popen(
@@ -179,7 +180,7 @@ def started(*words: str, program: str = "", **environment: str) -> subprocess.Po
         stderr=subprocess.PIPE,
         encoding="utf-8",
         start_new_session=True,
-        preexec_fn=defaults,
+        preexec_fn=default_signals,
     )
 
 
@@ -270,6 +271,7 @@ def test_a_terminal_that_is_closed_loses_no_result() -> None:
     words = ["sweep", "--grid", "data.seed=1,2", *CONFIGURED, "--out", "swept"]
     process, terminal = pty.fork()
     if process == 0:
+        default_signals()
         os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), str(REPOSITORY)])
         os.execv(sys.executable, [sys.executable, "-c", program, *words])
     try:
