@@ -1,4 +1,4 @@
-"""A linter for the numbers of a run: it looks over the trainer's shoulder and says what an expert would say."""
+"""A linter for the numbers of a run: reports misused metrics and misleading values while Lightning trains."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from lightning_evalkit.trainer import LightningModule, Trainer
 
 FAILED = 3
-"""The exit code of a run that was strict and found errors."""
+"""The exit code of a strict run that has errors."""
 
 
 class Diagnose(RestoringCallback):
-    """Finds metrics that are shared, not reset, logged as values, merged, padded or misread, and says how to mend it.
+    """Finds metrics that are shared, not reset, logged as values, merged, padded or misread, and names the remedy.
 
-    It changes no number, waits for no device within an epoch, and prints what it found at the end of validation or
-    test, once, and again only if that has changed. ``diagnosis`` holds the last one; it is also written as
-    diagnosis.json beside the logs (with ``sarif=True`` as diagnosis.sarif too) and to TensorBoard's text tab.
+    It changes no number and waits for no device within an epoch. At the end of validation or test it prints its
+    findings, and prints them again only if they have changed. ``diagnosis`` holds the last findings; they are also
+    written to diagnosis.json in the log folder (with ``sarif=True`` to diagnosis.sarif too) and to TensorBoard's text
+    tab.
 
-    ``ignore`` are codes of rules (``evalkit rules`` lists them), ``baseline`` a JSON file of findings that are known: a
-    list of fingerprints, or a diagnosis.json. With ``strict=True`` a run that has errors ends with exit code 3, after
-    it has been saved.
-    ``hints=True`` prints hints as well, which may be wrong.
+    ``ignore`` lists codes of rules (``evalkit rules`` shows all). ``baseline`` is a JSON file of accepted findings: a
+    list of fingerprints, or a diagnosis.json. With ``strict=True`` a run that has errors is saved and then ends with
+    exit code 3. ``hints=True`` also prints hints, which may be wrong.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Diagnose(RestoringCallback):
         self._failures = SoftFailures("Diagnose")
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Begin to watch, once the module has all its metrics."""
+        """Start to watch; the module has all its metrics by now."""
         self.leave(trainer)
         with self._failures.going_on("watch the run"):
             self._watch = Watch(trainer, pl_module)
@@ -178,7 +178,7 @@ class Diagnose(RestoringCallback):
                 self._show(trainer)
 
     def _judged(self, seen: SeenRun) -> Diagnosis:
-        """The rules on the run, and those on numbers asked of every table that its metrics hold, once each."""
+        """Apply the rules on runs once, and the rules on numbers to every table that the metrics hold."""
         found = [judged(seen, "run", self.ignore, self.known)]
         tables: list[Counts] = []
         for metric in seen.metrics.values():
@@ -207,6 +207,6 @@ class Diagnose(RestoringCallback):
 
 
 def _folder(trainer: Trainer) -> str | None:
-    """Where the first logger writes. The trainer's own ``log_dir`` asks all ranks, and only one is here."""
+    """The folder of the first logger; ``trainer.log_dir`` is a collective, and only one rank is here."""
     folder = getattr(trainer.logger, "log_dir", None) or getattr(trainer.logger, "save_dir", None)
     return folder if isinstance(folder, str) else None

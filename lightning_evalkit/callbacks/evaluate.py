@@ -45,12 +45,12 @@ class Evaluate(Callback):
     Each of the ``stages``, and each dataloader in it, has an evaluation of its own: ``evaluate.evaluation("val")``
     holds what the last epoch counted, without the sanity check. Numbers are logged as "val/accuracy", or as
     "val/<prefix>accuracy" if the evaluation has a prefix, so that checkpoints, early stopping and schedulers can
-    monitor them; with ``separator="_"`` as "val_accuracy", which a file's name may hold (``filename="{val_f1:.3f}"``).
-    Several ``Evaluate`` need different prefixes or stages. ``prog_bar`` names what the progress bar
-    shows. ``figures`` of validation and test are drawn at the end of the run, and at a few epochs before or
-    ``every_n_epochs``, in loggers that have ``log_image`` and in TensorBoard; a ``TensorBoardReport`` in the same
-    trainer draws the latter instead. With
-    ``intervals`` the ends of 95 % intervals are logged too, as "val/f1/low" and "val/f1/high".
+    monitor them; ``separator="_"`` logs "val_accuracy", which a file's name may hold (``filename="{val_f1:.3f}"``).
+    Several ``Evaluate`` need different prefixes or stages. ``prog_bar`` lists the numbers that the progress bar
+    shows. ``figures`` of validation and test are drawn at the end of the run, and at a few earlier epochs or
+    ``every_n_epochs``, in loggers that have ``log_image`` and in TensorBoard; if the trainer has a
+    ``TensorBoardReport``, that draws the latter instead. ``intervals`` also logs the ends of 95 % intervals, as
+    "val/f1/low" and "val/f1/high".
 
     >>> from lightning_evalkit.evaluation import BinaryEvaluation
     >>> evaluate = Evaluate(BinaryEvaluation(inputs="logits", curves=True), prog_bar=["f1"])
@@ -96,7 +96,7 @@ class Evaluate(Callback):
         self._resuming, self._interrupted = stage == TrainerFn.FITTING, False
         self._drawing.forget()
         if self._resuming:
-            self.stages.reset("train")  # as a run that goes on within an epoch does not start that
+            self.stages.reset("train")  # a run resumed mid-epoch does not call on_train_epoch_start
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Resume mid-epoch from a checkpoint; Lightning does not start such an epoch."""

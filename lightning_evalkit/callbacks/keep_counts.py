@@ -1,4 +1,4 @@
-"""Keeps what validation and test counted, row by row in buckets, so that runs can be compared later."""
+"""Saves the counts of validation and test, by row in buckets, so that runs can be compared later."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from lightning_evalkit.trainer import LightningModule, Trainer
 
 MOST = 2**22
-"""Numbers that buckets may have: 32 MB. Where there would be more, counts are kept without them."""
+"""The most numbers that buckets may take (32 MB); larger problems are saved without buckets."""
 
 
 class KeepCounts(Callback):
     """Writes ``counts_val.pt`` and ``counts_test.pt`` into the folder of a run, for ``evalkit compare``.
 
     Works with this package's modules, and with any module that has an ``evaluation(stage, dataloader_idx)`` and returns
-    "logits" and "target" from its steps. Rows are counted a second time, in ``buckets`` by their number, so that two
-    runs on the same data are compared row by row. ``counts_val.pt`` is of the best checkpoint, or else of the last
-    epoch. The command line adds it to every run.
+    "logits" and "target" from its steps. It counts every row a second time, in ``buckets`` by row number, so that two
+    runs on the same data are compared row by row. ``counts_val.pt`` holds the counts of the best checkpoint, or of the
+    last epoch if there is none. The command line adds this callback to every run.
     """
 
     def __init__(self, buckets: int = 1024) -> None:
@@ -101,7 +101,7 @@ class KeepCounts(Callback):
         evaluation.update(*found, **self._rows.ids(evaluation, stage, place, found[1], outputs))
 
     def _of(self, module: Any, stage: str, place: int) -> Evaluation | None:
-        """Built with the first batch: by then, callbacks that change what is decided have done so."""
+        """Build the evaluation at the first batch, after other callbacks have set their thresholds."""
         if (stage, place) not in self._counting and _tells_evaluations(module):
             declared = module.evaluation(stage, place)
             if isinstance(declared, Evaluation):
@@ -109,7 +109,7 @@ class KeepCounts(Callback):
         return self._counting.get((stage, place))
 
     def _declared(self, evaluation: Evaluation) -> Evaluation:
-        """The same in buckets; of several classes without the matrix, which each bucket would have."""
+        """The same declaration with buckets, without the confusion matrix that each bucket would repeat."""
         tables = max(getattr(evaluation, name, 1) for name in ("num_classes", "num_labels"))
         own: dict[str, Any] = {"prefix": None, "postfix": None}
         if hasattr(evaluation, "num_classes"):
@@ -117,7 +117,7 @@ class KeepCounts(Callback):
         return evaluation.replace(buckets=self.buckets if 4 * tables * self.buckets <= MOST else None, **own)
 
     def _end(self, module: LightningModule, stage: str, loaders: int) -> None:
-        """Every rank asks, also one that had no data: joining them is a collective."""
+        """Compute on every rank, also on one without data: it is a collective."""
         evaluations = [self._of(module, stage, place) for place in range(loaders)]
         self._kept = {key: entry for key, entry in self._kept.items() if not key.startswith(f"{stage}.")}
         for place, each in enumerate(evaluations):
@@ -127,15 +127,15 @@ class KeepCounts(Callback):
     # ---- files
 
     def state_dict(self) -> dict[str, Any]:
-        """What the last validation counted, which belongs to the checkpoint."""
+        """Return the counts of the last validation, which belong to the checkpoint."""
         return {key: entry for key, entry in self._kept.items() if key.startswith("val.")}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Keep it, until the next validation."""
+        """Load the counts; the next validation replaces them."""
         self._kept |= state_dict
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Write what was counted last."""
+        """Write the last counts of each stage."""
         name = "test" if stage == TrainerFn.TESTING else "val"
         folder = trainer.log_dir if trainer.loggers else None  # every rank is asked
         written = stage in (TrainerFn.FITTING, TrainerFn.VALIDATING, TrainerFn.TESTING)
@@ -148,7 +148,7 @@ class KeepCounts(Callback):
                 torch.save(kept, temporary)
 
     def _of_best(self, trainer: Trainer) -> dict[str, Tensor]:
-        """What was counted with the best checkpoint; nothing where none was chosen."""
+        """Return the counts stored in the best checkpoint; empty if there is none."""
         best = Path(getattr(trainer.checkpoint_callback, "best_model_path", "") or "none")
         if not best.is_file():
             return {}
@@ -158,6 +158,6 @@ class KeepCounts(Callback):
 
 
 def _tells_evaluations(module: Any) -> bool:
-    """Whether it has the method of this package's modules, and not just something of that name."""
+    """Whether a module has the ``evaluation`` method of our modules, and not another attribute of that name."""
     own = getattr(module, "evaluation", None)
     return ismethod(own) and {"stage", "dataloader_idx"} <= {*signature(own).parameters}

@@ -28,10 +28,10 @@ LOGGED = ("loss_of_worst", "loss_of_wrong", "refinement", "calibration", "temper
 class LossReport(FittedOnValidation):
     """Profiles the log loss of every validation epoch: logged as ``val/loss/…``, explained and drawn.
 
-    ``val/loss/refinement`` is the loss at the best temperature, ``val/loss/calibration`` the rest: where the second
-    rises and the first does not, the network does not know less, it has become too sure of itself. Texts and figures
-    say which samples carry the loss, how sure the network was of them, and what a temperature would do. Weights are
-    used as ``TemperatureScaling`` uses them.
+    ``val/loss/refinement`` is the loss at the best temperature, ``val/loss/calibration`` the rest. If only the second
+    rises, the network discriminates as well as before but has become overconfident. Texts and figures show which
+    samples carry the loss, how confident the network was about them, and how much a temperature would help. It treats
+    sample weights as ``TemperatureScaling`` does.
 
     >>> report = LossReport(num_classes=10, worst=0.01, hardest=20)
     >>> report.profile.worst
@@ -97,14 +97,14 @@ class LossReport(FittedOnValidation):
 
     @property
     def _accuracy(self) -> str:
-        """What the profile's accuracy is: an evaluation may decide at another threshold."""
+        """Name the profile's accuracy: an evaluation may use another threshold."""
         if self.profile.counter.is_multiclass:
             return "accuracy"
         return "hamming_accuracy at 0.5" if self.profile.counter.labels else "accuracy at 0.5"
 
 
 def over_epochs(epochs: Sequence[Profile]) -> Panel:
-    """The loss, what no temperature removes of it, and the share of errors."""
+    """A panel of the loss, its part that no temperature removes, and the share of errors, by epoch."""
     places = [*range(len(epochs))]
     series = {
         "log loss": [epoch.loss for epoch in epochs],
@@ -116,7 +116,7 @@ def over_epochs(epochs: Sequence[Profile]) -> Panel:
 
 
 def by_rank(profile: Profile) -> Panel:
-    """Which part of the loss so many of the worst samples carry, and which part of the errors they are."""
+    """A panel of the shares of the loss and of the errors that the worst samples carry."""
     parts = {"share of the loss": _beside_infinite(profile), "share of the wrong predictions": profile.wrong}
     ranks = _from_top(profile.histogram)
     lines = [
@@ -128,11 +128,11 @@ def by_rank(profile: Profile) -> Panel:
 
 
 def _beside_infinite(profile: Profile) -> Sequence[float]:
-    """The losses of each bin; infinite ones carry everything, and they are in the last."""
+    """The loss of each bin; infinite losses are in the last bin and then carry everything."""
     return profile.carried if profile.loss < inf else [*[0.0] * (len(profile.carried) - 1), 1.0]
 
 
 def _from_top(parts: Sequence[float]) -> list[float]:
-    """Shares of the sum, added up from the last part down."""
+    """Cumulative shares of the sum, from the last part to the first."""
     total = sum(parts) or 1.0
     return [*accumulate((part / total for part in reversed(parts)), initial=0.0)]

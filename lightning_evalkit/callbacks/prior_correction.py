@@ -1,4 +1,4 @@
-"""The shift of a weighted loss or of re-sampling taken out of all that is evaluated and predicted."""
+"""Removes the logit shift of a weighted loss or of resampling in validation, test and prediction."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class PriorCorrection(Correction):
-    """Undoes what weights or re-sampling did to the logits, in validation, test and prediction.
+    """Undoes the logit shift of class weights or resampling in validation, test and prediction.
 
-    Arguments as of ``lightning_evalkit.rescaling.PriorCorrection``: ``pos_weight`` or ``class_weights`` of the loss,
-    and the shares of positives (or of all classes) ``trained_at`` and ``deployed_at``. Training is not touched.
+    The arguments are those of ``lightning_evalkit.rescaling.PriorCorrection``: ``pos_weight`` or ``class_weights`` of
+    the loss, and the shares of positives (or of all classes) ``trained_at`` and ``deployed_at``. Training is unchanged.
 
     >>> callback = PriorCorrection(trained_at=0.5, deployed_at=0.01)
     >>> round(float(callback.correction.shift), 4)  # ln(0.5 / 0.5) - ln(0.01 / 0.99)
@@ -49,18 +49,18 @@ class PriorCorrection(Correction):
         self._failures = SoftFailures(type(self).__name__)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Take the place behind the logits."""
+        """Start to correct the logits."""
         if has_a_place(pl_module) and getattr(pl_module, "shift", 0.0) != 0:
             raise DeclarationError("expected correct_shift=True of the module or PriorCorrection, not both.")
         super().setup(trainer, pl_module, stage)
 
     def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """A step that goes around the place of the logits would be validated uncorrected."""
+        """Refuse a step that bypasses the correction: it would be validated uncorrected."""
         if not trainer.sanity_checking:
             self._insist(pl_module, "validation_step")
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Draw what becomes of probabilities."""
+        """Draw the corrected probability over the original one."""
         if not trainer.is_global_zero:
             return
         with self._failures.going_on("draw the correction"):

@@ -1,4 +1,4 @@
-"""A temperature fitted on validation, and applied in test and prediction."""
+"""Fits a temperature on validation, and applies it in test and prediction."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class TemperatureScaling(Correction, FittedOnValidation):
-    """Divides logits by the temperature at which their log loss in validation is least, in test and prediction.
+    """Divides logits in test and prediction by the temperature with the lowest log loss on validation.
 
-    For binary problems, for ``num_classes`` or ``num_labels``; with ``vector`` each logit is scaled and shifted by
-    itself instead, for which all validation logits are kept. Validation steps return a dict with "logits" and
-    "target" (or ``preds_key``, ``target_key``, or ``take`` gives both from what the step returned and its batch); what
-    is scaled is described at ``Correction``. With ``weighted`` the steps also return "sample_weight" (or
-    ``weight_key``, or ``take`` gives it as a third): whole weights equal repetition, 0 equals removal. Beside this
-    package's modules that is as the module declares it; elsewhere weights that were not declared are refused, unless
-    ``weighted=False`` leaves them out. Logged are ``val/temperature``, and the log loss as it is and scaled, as
-    ``val/log_loss@raw`` and ``val/log_loss@scaled``.
+    The problem is binary unless ``num_classes`` or ``num_labels`` is given. With ``vector`` every logit gets its own
+    scale and shift instead; the callback then stores all validation logits. Validation steps return a dict with
+    "logits" and "target" (or ``preds_key`` and ``target_key``); alternatively ``take(output, batch)`` returns both.
+    ``Correction`` says which logits are scaled. With ``weighted`` the steps also return "sample_weight" (or
+    ``weight_key``, or ``take`` returns it as a third): a weight of 2 equals two samples, 0 removes the sample. By
+    default our modules' own declaration holds; other modules' undeclared weights are refused, unless
+    ``weighted=False`` ignores them. The callback logs ``val/temperature``, ``val/log_loss@raw`` and
+    ``val/log_loss@scaled``.
 
     >>> callback = TemperatureScaling(num_classes=10)
     >>> float(callback.correction.temperature)
@@ -107,7 +107,7 @@ class TemperatureScaling(Correction, FittedOnValidation):
         return values
 
     def _fit_vector(self, scaling: rescaling.VectorScaling) -> float:
-        """Every rank fits to the logits of all, and so to the same."""
+        """Fit on every rank to the logits of all ranks, so that all get the same result."""
         assert self._kept is not None  # for this kind
         counter = self._kept.counter
         assert isinstance(counter, StoredLogits)
@@ -127,23 +127,23 @@ class TemperatureScaling(Correction, FittedOnValidation):
     # ---- applying
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse to test what was not fitted."""
+        """Refuse to test before a fit."""
         self.insist("scale the logits of a test")
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse to predict by what was not fitted."""
+        """Refuse to predict before a fit."""
         self.insist("scale the logits of predictions")
 
     # ---- checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """The fitted numbers."""
+        """Return the fitted numbers."""
         if not self._fitted:
             return {}
         return {name: value.detach().cpu() for name, value in self.correction.named_buffers(recurse=False)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with fitted numbers; those of another problem are refused."""
+        """Load fitted numbers; refuse those of another problem."""
         own = dict(self.correction.named_buffers(recurse=False))
         shapes = {name: tuple(value.shape) for name, value in own.items()}
         found = {name: tuple(value.shape) for name, value in state_dict.items()}
@@ -158,9 +158,9 @@ class TemperatureScaling(Correction, FittedOnValidation):
 
 
 def over_temperatures(profile: LossProfile, found: Profile) -> Panel:
-    """The mean log loss over the temperature, with what it is at 1 and where it is least."""
+    """A panel of the mean log loss over the temperature, with marks at 1 and at the best one."""
     losses = (profile.counter.sums(profile.global_totals).sharpened.losses / found.samples).tolist()
-    near = [place for place, loss in enumerate(losses) if loss <= 3 * found.loss]  # others would flatten the rest
+    near = [place for place, loss in enumerate(losses) if loss <= 3 * found.loss]  # more would flatten the rest
     lines = [
         Line([1 / SHARPNESS[place] for place in near], [losses[place] for place in near], "log loss", number=0),
         Line((1.0,), (found.loss,), f"as it is: {found.loss:.4f}", "mark", 1),

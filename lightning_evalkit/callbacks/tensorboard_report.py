@@ -32,12 +32,13 @@ ADD_LOGGER = (
 class TensorBoardReport(Callback):
     """Confusion matrices, curves, explanations, charts of accuracy and F1, hyperparameters, for any LightningModule.
 
-    Every evaluation that is an attribute of the module, or in a ModuleDict or ModuleList, or of an ``Evaluate``
-    callback, is drawn under its prefix in the ``stages`` that are named: at the end of the run, and at a few epochs
-    before, as long as drawing takes at most a twentieth of the run's time; ``every_n_epochs`` draws every n-th instead.
-    The explanation of the last epoch is a text under "findings". Accuracy and F1 of all stages are lines of one chart
-    each, in colours of their own: runs called "accuracy" and "f1" inside the run hold them. ``curves`` are those of
-    evaluations with ``curves=True``: in the tab "PR Curves", up to ten classes or labels, and as figures.
+    It draws every evaluation that the module (as an attribute, or in a ModuleDict or ModuleList) or an ``Evaluate``
+    callback has, under the evaluation's prefix, for the given ``stages``. It draws at the end of the run, and at a few
+    earlier epochs as long as drawing takes at most a twentieth of the run's time; with ``every_n_epochs`` it draws
+    every n-th epoch instead. The explanation of the last epoch is a text under "findings". One chart per stage shows
+    accuracy and F1 as lines of different colours; the sub-runs "accuracy" and "f1" of the run hold these lines.
+    ``curves`` adds the curves of evaluations with ``curves=True``: figures, and up to ten classes or labels in the tab
+    "PR Curves".
     """
 
     def __init__(
@@ -53,28 +54,28 @@ class TensorBoardReport(Callback):
                 raise DeclarationError(f"{stage!r} in stages is not known: {nearest(str(stage), STAGES)}")
         self._failures = SoftFailures(type(self).__name__)
         self._drawing = Drawing(self._failures, every_n_epochs, figures, explanations, curves, stages)
-        self._ended: dict[str, bool] = {}  # whether the run is over, by the folder of its hyperparameters
+        self._ended: dict[str, bool] = {}  # folder of the hyperparameters: whether the run is over
         self._lines: dict[str, tensorboard.SubRuns] = {}  # of charts, by the folder of the run
         self._forget()
 
     def _forget(self) -> None:
         self._observed = ChangedEvaluations()
         self._drawing.forget()
-        self._headlines: dict[str, dict[str, str]] = {}  # names by what they are reported as, by stage
-        self._charts: dict[str, list[str]] = {}  # their tags, by stage
+        self._headlines: dict[str, dict[str, str]] = {}  # stage: names by the tags they are reported as
+        self._charts: dict[str, list[str]] = {}  # stage: tags
         self._steps: dict[str, int] = {}  # of the last epoch of each stage
         self._written: dict[str, int] = {}  # the step up to which a tag is in a chart
-        self._bands: list[str] = []  # tags that were logged with their intervals
-        self._arranged: dict[str, tuple[str, ...]] = {}  # charts and bands of a stage that the layout has
+        self._bands: list[str] = []  # tags logged with their intervals
+        self._arranged: dict[str, tuple[str, ...]] = {}  # charts and bands in the layout, by stage
 
     # ---- the trainer's hooks: those of a callback run before the module's own
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Write the hyperparameters, and keep Lightning from adding a metric that nobody measured."""
+        """Write the hyperparameters, and stop Lightning from adding the placeholder metric "hp_metric"."""
         if stage == TrainerFn.FITTING:
             self._forget()
         boards = tensorboards(trainer)
-        # fast_dev_run puts a logger that writes nothing in the place of any.
+        # fast_dev_run replaces every logger by one that writes nothing.
         if not boards and not getattr(trainer, "fast_dev_run", 0):
             kinds = ", ".join(type(logger).__name__ for logger in trainer.loggers) or "none"
             self._failures.warn("draw anything", f"expected a TensorBoardLogger, got {kinds}: {ADD_LOGGER}")
@@ -110,7 +111,7 @@ class TensorBoardReport(Callback):
         self._show(trainer, pl_module, "test")
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Arrange charts of what the last epoch logged, which was after its hooks."""
+        """Arrange charts of the last epoch's scalars, which Lightning logs after that epoch's hooks."""
         self._arrange(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -126,11 +127,11 @@ class TensorBoardReport(Callback):
         self._arrange(trainer)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Show what the last epochs left unshown."""
+        """Draw what the schedule has left out so far."""
         self._finish(trainer, succeeded=True)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Show what an interrupted run has counted."""
+        """Draw the counts of an interrupted run."""
         self._finish(trainer, succeeded=False)
 
     # ---- figures and explanations
@@ -173,7 +174,7 @@ class TensorBoardReport(Callback):
     # ---- charts
 
     def _arrange(self, trainer: Trainer) -> None:
-        """Write what was logged last into its chart, and the layout whenever there is a new chart."""
+        """Add the last scalars to their charts, and write the layout again if there is a new chart."""
         boards = tensorboards(trainer)
         if trainer.sanity_checking or not boards:
             return
@@ -210,19 +211,19 @@ class TensorBoardReport(Callback):
 
 
 def _chart(stage: str, reported: str, name: str, tag: str) -> str:
-    """The chart of a number: that of its prefix and postfix, and of its dataloader."""
+    """The title of a number's chart: one chart per prefix, postfix and dataloader."""
     place = reported.replace(name, "", 1).strip("/_") or stage
     loader = re.search(r"/dataloader_idx_\d+$", tag)
     return f"{CATEGORY}/{place}{loader[0] if loader and not place.endswith(loader[0]) else ''}"
 
 
 def _is_logged_as(name: str, tag: str) -> bool:
-    """Whether Lightning makes this tag of a name."""
+    """Whether Lightning logs this name under this tag."""
     return re.fullmatch(rf"{re.escape(name)}(_epoch)?(/dataloader_idx_\d+)?", tag) is not None
 
 
 def _hyperparameters(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
-    """Those of the module, and those of the data by names of their own, which Lightning would want to be equal."""
+    """The module's and the data's hyperparameters, prefixed: Lightning refuses equal names with different values."""
     data = getattr(trainer, "datamodule", None)
     found: dict[str, Any] = {"model": type(module).__name__}
     if logs_hyperparameters(module):
@@ -234,5 +235,5 @@ def _hyperparameters(trainer: Trainer, module: LightningModule) -> dict[str, Any
 
 
 def _own(hyperparameters: Any) -> dict[str, Any]:
-    """Without names that begin with an underscore, which are the command line's."""
+    """Drop names that begin with an underscore: the command line adds those."""
     return {name: value for name, value in hyperparameters.items() if not name.startswith("_")}

@@ -1,4 +1,4 @@
-"""A threshold chosen on validation, and applied in test and prediction."""
+"""Chooses a threshold on validation, and applies it in test and prediction."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from lightning_evalkit.callbacks.parts.decisions import Decisions
 from lightning_evalkit.callbacks.parts.fitted_on_validation import FittedOnValidation
 from lightning_evalkit.callbacks.parts.method_patch import MethodPatches
 from lightning_evalkit.callbacks.parts.step_outputs import StepOutputs
+from lightning_evalkit.callbacks.parts.tuned import checked_tuning, ending_of, shown_names, tuning_table
 from lightning_evalkit.callbacks.parts.weighing import is_weighted
-from lightning_evalkit.diagnosis import Table
-from lightning_evalkit.errors import DeclarationError, InputError
+from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation import BinaryEvaluation, MultilabelEvaluation
 from lightning_evalkit.evaluation.curve_panels import thresholds as threshold_panel
 from lightning_evalkit.evaluation.readouts import OneTable
 from lightning_evalkit.evaluation.score_snapshot import score_snapshot
-from lightning_evalkit.inputs.threshold import logit_of, names_of, parsed, plain_of
+from lightning_evalkit.inputs.threshold import logit_of, parsed, plain_of
 from lightning_evalkit.sinks.panels import Line, Panel
-from lightning_evalkit.statistics import SCORE_STATISTICS, find
+from lightning_evalkit.statistics import SCORE_STATISTICS
 from lightning_evalkit.statistics.thresholds import best_threshold, mean_cost
 from lightning_evalkit.trainer import callbacks_of
 
@@ -41,12 +41,12 @@ TUNED = "@tuned"
 class ThresholdTuning(FittedOnValidation):
     """Chooses the threshold of a binary problem, or one for each label, on validation, for test and prediction.
 
-    ``evaluation`` declares what is predicted and what is reported. The threshold is the one at which ``criterion`` is
-    best (any statistic, "f2" and "informedness" among them), or ``costs`` of errors least ({"fp": 1, "fn": 20}), among
-    those where other statistics are ``at_least`` something: criterion "precision" with at_least {"recall": 0.9} is
-    precision at recall. Validation logs ``val/threshold``; test counts at both thresholds, and logs for instance
-    ``test/f1@0.5`` and ``test/f1@tuned``. In prediction, where the module gives ``predicts``, the result becomes a dict
-    with "labels" beside what the module returned. Steps return what ``Evaluate`` expects of them.
+    ``evaluation`` declares the inputs and the reported statistics. The chosen threshold maximises ``criterion`` (any
+    statistic, such as "f2" or "informedness") or minimises the ``costs`` of errors ({"fp": 1, "fn": 20}). ``at_least``
+    restricts the choice to thresholds where other statistics reach a bound: criterion "precision" with at_least
+    {"recall": 0.9} is precision at recall. Validation logs ``val/threshold``; test counts at both thresholds and logs,
+    for instance, ``test/f1@0.5`` and ``test/f1@tuned``. Prediction returns a dict of the module's output and "labels";
+    ``predicts`` says whether that output is probabilities or logits. Steps return what ``Evaluate`` expects.
 
     >>> tuning = ThresholdTuning(BinaryEvaluation(inputs="logits"), costs={"fp": 1, "fn": 20})
     >>> tuning.threshold is None  # until a validation epoch has ended
@@ -66,8 +66,7 @@ class ThresholdTuning(FittedOnValidation):
         take: Callable[[Any, Any], Any] | None = None,
         dataloader_idx: int = 0,
     ) -> None:
-        _check(evaluation, criterion, costs, at_least, predicts)
-        task: Any = evaluation.tally.counter.task
+        task = checked_tuning(evaluation, criterion, costs, at_least, predicts)
         weighted = True if task.weighted else None if weight_key is not None else False
         outputs = StepOutputs(task.inputs, task.weighted, preds_key, target_key, weight_key, take, type(self).__name__)
         super().__init__(outputs, weighted, dataloader_idx)
@@ -75,9 +74,9 @@ class ThresholdTuning(FittedOnValidation):
         self.evaluation = evaluation.replace(curves=True, prefix="val/", threshold=evaluation.threshold)
         self.default = tuple(task.thresholds)
         self.threshold: float | list[float] | None = None
-        self._corrections: list[Correction] = []  # of what test and prediction see, and validation does not
+        self._corrections: list[Correction] = []  # applied in test and prediction, not in validation
         self._watch: LogitWatch | None = None
-        self._counted: dict[str, Evaluation] = {}  # in test, by what stands behind the names
+        self._counted: dict[str, Evaluation] = {}  # in test, by the suffix of their names
         self._patches = MethodPatches()
 
     @property
@@ -92,7 +91,7 @@ class ThresholdTuning(FittedOnValidation):
         self.evaluation.to(module.device).reset()
 
     def weighs(self, trainer: Trainer, module: LightningModule) -> bool:
-        """As the evaluation is declared; weights that a module has beside an unweighted one are not ignored."""
+        """Whether the evaluation is weighted; refuse weights of the module that it would ignore."""
         if self.weighted is None and is_weighted(module):
             raise InputError(self._outputs.untold(f"{type(module).__name__} counts with weights"))
         return super().weighs(trainer, module)
@@ -108,11 +107,11 @@ class ThresholdTuning(FittedOnValidation):
         chosen = self._possible(choice)
         self.threshold = chosen[0] if isinstance(self.evaluation, BinaryEvaluation) else chosen
         values = self._of_validation(choice, chosen)
-        self.show(trainer, "val/threshold_tuning", [self._panel(chosen)], _table(values))
+        self.show(trainer, "val/threshold_tuning", [self._panel(chosen)], tuning_table(values))
         return values
 
     def _possible(self, choice: Choice) -> list[float]:
-        """The chosen thresholds; labels for which there is none keep their own."""
+        """The chosen thresholds; labels without a possible one keep their own."""
         names, chosen = self.evaluation.curve_names(), choice.thresholds
         missing = [name for name, cut in zip(names, chosen, strict=True) if cut != cut]
         if len(missing) == len(names):
@@ -141,7 +140,7 @@ class ThresholdTuning(FittedOnValidation):
         if not isinstance(self.evaluation, BinaryEvaluation):
             return values | {f"val/{best}/macro{TUNED}": float(choice.value.nanmean())}
         values[f"val/{best}{TUNED}"] = float(choice.value[0])
-        at = {_ending(self.default[0]): self.evaluation.counts, TUNED: self.evaluation.at_threshold(chosen[0])}
+        at = {ending_of(self.default[0]): self.evaluation.counts, TUNED: self.evaluation.at_threshold(chosen[0])}
         for _, entry in self.evaluation._entries():
             if isinstance(readout := entry.readout, OneTable):
                 for ending, counts in at.items():
@@ -150,7 +149,7 @@ class ThresholdTuning(FittedOnValidation):
         return {**self._costs("val", at), **values}
 
     def _costs(self, stage: str, counted: Mapping[str, Counts]) -> dict[str, float]:
-        """The mean cost of a sample at each threshold; of labels, the mean over them."""
+        """The mean cost of a sample at each threshold, averaged over labels."""
         name = "cost" if isinstance(self.evaluation, BinaryEvaluation) else "cost/macro"
         return {
             f"{stage}/{name}{ending}": float(mean_cost(counts, self.costs).nanmean())
@@ -159,7 +158,7 @@ class ThresholdTuning(FittedOnValidation):
         }
 
     def _panel(self, chosen: list[float]) -> Panel:
-        """F1 over the threshold, with the chosen one."""
+        """A panel of F1 over the threshold that marks the chosen one."""
         kept = score_snapshot(self.evaluation)
         assert kept is not None  # curves are kept
         panel = threshold_panel(replace(kept, declared=()), self.costs)
@@ -175,7 +174,7 @@ class ThresholdTuning(FittedOnValidation):
         self.insist("apply a threshold in test")
         self._begin_deciding(trainer)
         usual = self.evaluation.threshold
-        ending = _ending(usual) if isinstance(usual, (int, float)) else "@default"
+        ending = ending_of(usual) if isinstance(usual, (int, float)) else "@default"
         curveless = [
             name for name in self.evaluation.keys(keep_base=True) if name.partition("/")[0] not in SCORE_STATISTICS
         ]
@@ -213,7 +212,7 @@ class ThresholdTuning(FittedOnValidation):
         self.report(trainer, pl_module, {name: torch.tensor(value) for name, value in costs.items()})
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Put labels beside what the module predicts."""
+        """Add labels to the module's predictions."""
         self.insist("apply a threshold in prediction")
         self._begin_deciding(trainer)
         if not self._corrections and self.predicts != self._outputs.inputs == "logits":
@@ -223,7 +222,7 @@ class ThresholdTuning(FittedOnValidation):
         )
 
     def _begin_deciding(self, trainer: Trainer) -> None:
-        """Know what stands between validated scores and those of test and prediction: temperatures."""
+        """Find the corrections, such as a temperature, that test and prediction apply and validation does not."""
         callbacks: list[Any] = callbacks_of(trainer)
         self._corrections = [each for each in callbacks if isinstance(each, Correction) and not each.is_validated]
         self._decisions = self._deciding()
@@ -233,7 +232,7 @@ class ThresholdTuning(FittedOnValidation):
         return Decisions(chosen, self._outputs.inputs)  # type: ignore[arg-type]  # insisted on
 
     def _decided(self, scores: Tensor, kind: str) -> Tensor:
-        """Labels of scores of test or prediction, as validation would have decided."""
+        """Label scores of test or prediction as validation would have labelled them."""
         source = self._corrections[0] if self._corrections else self._watch
         ways = [each.correction.to(scores.device) for each in self._corrections]
         return self._decisions.of(scores, kind, None if source is None else source.passed, ways)
@@ -252,9 +251,9 @@ class ThresholdTuning(FittedOnValidation):
         return {**result, "labels": self._decided(scores, self.predicts)}
 
     def labels(self, scores: Tensor) -> Tensor:
-        """What the chosen threshold decides of probabilities (or of logits, where ``predicts`` says so).
+        """Label probabilities, or logits if ``predicts`` says so, by the chosen threshold.
 
-        They are compared as validation would see them, without what a correction makes of them in test.
+        The comparison uses the scores as validation would see them, without corrections that apply only in test.
         """
         self.insist("decide")
         return self._deciding().of(scores, self.predicts, None)
@@ -270,56 +269,18 @@ class ThresholdTuning(FittedOnValidation):
     # ---- checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """The chosen threshold, and for what."""
+        """Return the chosen threshold and the labels it is for."""
         if self.threshold is None:
             return {}
         return {"threshold": plain_of(self.threshold), "labels": [*self.evaluation.curve_names()]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with a chosen threshold; those of other labels are refused."""
+        """Load a chosen threshold; refuse one of other labels."""
         found, own = state_dict.get("labels"), [*self.evaluation.curve_names()]
         if found is not None and found != own:
             raise InputError(
-                f"the checkpoint holds thresholds for {len(found)} labels ({_shown(found)}), this ThresholdTuning has "
-                f"{len(own)} ({_shown(own)}): declare the same labels in the same order."
+                f"the checkpoint holds thresholds for {len(found)} labels ({shown_names(found)}), this ThresholdTuning "
+                f"has {len(own)} ({shown_names(own)}): declare the same labels in the same order."
             )
         threshold = parsed(state_dict["threshold"]) if state_dict else None
         self.threshold = list(threshold) if isinstance(threshold, tuple) else threshold
-
-
-def _check(
-    evaluation: Any,
-    criterion: str,
-    costs: Mapping[str, float] | None,
-    at_least: Mapping[str, float] | None,
-    predicts: str,
-) -> None:
-    if not isinstance(evaluation, (BinaryEvaluation, MultilabelEvaluation)):
-        raise DeclarationError(
-            f"expected a BinaryEvaluation or a MultilabelEvaluation, which decide by a threshold, got "
-            f"{type(evaluation).__name__}."
-        )
-    task: Any = evaluation.tally.counter.task
-    if isinstance(evaluation, BinaryEvaluation) and len(task.thresholds) > 1:
-        raise DeclarationError(f"expected one threshold to tune, got {list(task.thresholds)}.")
-    if task.inputs == "labels":
-        raise DeclarationError("expected inputs='logits' or 'probabilities': labels leave nothing to tune.")
-    if predicts not in ("probabilities", "logits"):
-        raise DeclarationError(f"expected predicts to be 'probabilities' or 'logits', got {predicts!r}.")
-    for name in (criterion, *(at_least or ())):
-        find(name)  # which says what it could be
-    if costs is not None and (not costs or not set(costs) <= {"tp", "fp", "fn", "tn"}):
-        raise DeclarationError(f"expected costs of 'fp', 'fn', 'tp' or 'tn', got {costs}.")
-
-
-def _ending(threshold: float) -> str:
-    return f"@{names_of([threshold])[0]}"
-
-
-def _table(values: Mapping[str, float]) -> str:
-    rows = [(name.removeprefix("val/"), f"{value:.6g}") for name, value in values.items()]
-    return Table(("on validation", ""), tuple(rows)).markdown()
-
-
-def _shown(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")

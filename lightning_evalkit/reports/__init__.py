@@ -1,1 +1,1 @@
-"""Evaluations into snapshots of an epoch, and these into figures and texts for any logger."""
+"""Turns evaluations into snapshots of an epoch, and snapshots into figures and texts for any logger."""

@@ -1,4 +1,4 @@
-"""Evaluations into matrices, curves and explanations: read on every rank, as that joins them, and drawn on one."""
+"""Turns evaluations into matrices, curves and explanations: read on every rank (a collective), drawn on one."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 CURVES = ("roc", "precision_recall", "thresholds", "reliability")
 """The tags of the panels, in their order."""
 FINDINGS = "findings/"
-"""What the tags of texts begin with, so that they stand together and before those of stages."""
+"""The prefix of text tags, so that they stand together and before the tags of stages."""
 
 
 class Drawing:
-    """What is drawn of evaluations, and when: some epochs, and always the last; texts of the last alone."""
+    """Draws evaluations at some epochs and always at the last one; writes texts only for the last."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Drawing:
     ) -> None:
         self.failures, self.schedule, self.stages = failures, Schedule(every_n_epochs), tuple(stages)
         self.figures, self.explanations, self.curves = figures, explanations, curves
-        self._waiting: dict[str, Snapshot] = {}  # by tag, to be drawn
+        self._waiting: dict[str, Snapshot] = {}  # to be drawn, by tag
         self._latest: dict[str, Snapshot] = {}  # to be explained
 
     def forget(self) -> None:
@@ -52,7 +52,7 @@ class Drawing:
     def show(
         self, trainer: Trainer, boards: Sequence[Board], stage: str, evaluation: Evaluation, distinction: str = ""
     ) -> None:
-        """Read what an epoch counted; draw it now, or at the end of the run if no later epoch is drawn."""
+        """Read the counts of an epoch; draw them now, or at the end of the run if no later epoch is drawn."""
         if stage not in self.stages:
             return
         snapshot = _read(trainer, stage, evaluation, distinction)
@@ -64,7 +64,7 @@ class Drawing:
             self._draw(boards, self._waiting.pop(tag))
 
     def finish(self, boards: Sequence[Board]) -> None:
-        """Draw what the last epochs have not drawn, and explain them."""
+        """Draw the last epochs if they are not drawn yet, and explain them."""
         for snapshot in self._waiting.values():
             self._draw(boards, snapshot)
         for snapshot in self._latest.values() if self.explanations else ():

@@ -1,4 +1,4 @@
-"""Which epochs are drawn: every so many, or a few that are spaced out and take little of the run's time."""
+"""Chooses the epochs to draw: every n-th, or a few that are spaced out and take little of the run's time."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SHARE = 0.05
-"""Of the run's time that drawing may take before the end."""
+"""The share of the run's time that drawing may take before the end."""
 FIRST = 0.5
-"""Seconds that a drawing is taken to need before one was made."""
+"""The assumed seconds of the first drawing."""
 
 
 class Schedule:
     """Decides for every epoch whether it is drawn; the last one always is.
 
-    With ``every_n_epochs`` every n-th is. Without, the epochs 1, 2, 4, 8, … are, each only if all drawings with it take
-    at most a twentieth of the time since the run began.
+    ``every_n_epochs`` draws every n-th. Without it, the epochs 1, 2, 4, 8, … are drawn, as long as all drawings
+    together take at most a twentieth of the time since the run began.
     """
 
     def __init__(self, every_n_epochs: int | None, clock: Callable[[], float] = monotonic) -> None:
@@ -36,7 +36,7 @@ class Schedule:
         self._started, self._spent, self._last = self._clock(), 0.0, FIRST
 
     def is_due(self, epoch: int) -> bool:
-        """Whether an epoch, the first of which is 0, is drawn at once."""
+        """Whether an epoch, counted from 0, is drawn at once."""
         if self.every_n_epochs is not None:
             return (epoch + 1) % self.every_n_epochs == 0
         is_spaced_out = (epoch + 1) & epoch == 0

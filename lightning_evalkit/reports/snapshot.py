@@ -1,4 +1,4 @@
-"""What there is to show of an evaluation at the end of an epoch."""
+"""A snapshot of an evaluation at the end of an epoch."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ HEADLINES = ("accuracy", "exact_match", "hamming_accuracy", "f1", "f1/micro", "f
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What all ranks counted in an epoch, which stays when the evaluation is reset; read only if it is drawn."""
+    """The counts of all ranks in an epoch; they survive a reset of the evaluation and are read only if drawn."""
 
     start: str
     end: str
-    """What tags begin and end with."""
+    """The prefix and postfix of tags."""
     epoch: str
     step: int
     evaluation: Evaluation
     totals: Totals
 
     def tag(self, what: str) -> str:
-        """Where something of this evaluation is shown."""
+        """The tag of a figure or text of this evaluation."""
         return f"{self.start}{what}{self.end}"
 
     @property
     def title(self) -> str:
-        """What stands above its figures."""
+        """The title of its figures."""
         return f"{self.start.rstrip('/')}{self.end}{self.epoch}"
 
     @cached_property
     def counted(self) -> Evaluation:
-        """An evaluation that counted this, and asks no other rank."""
+        """An evaluation that holds these counts and needs no other rank."""
         copy = self.evaluation.clone()
         copy.tally.sync_on_compute = False
         copy.tally.load_totals(self.totals)
@@ -48,13 +48,13 @@ class Snapshot:
 
 
 def reported(evaluation: Evaluation) -> dict[str, str]:
-    """Its names without prefix and postfix, and as they are reported."""
+    """Its names without prefix and postfix, mapped to the reported names."""
     names = [str(entry.name) for entry in evaluation.values()]
     return {name: f"{evaluation.prefix or ''}{name}{evaluation.postfix or ''}" for name in names}
 
 
 def headlines(evaluation: Evaluation) -> dict[str, str]:
-    """Its accuracy and F1, at every threshold: names by what they are reported as."""
+    """The names of its accuracy and F1, at every threshold, by the tags they are reported as."""
     return {tag: name for name, tag in reported(evaluation).items() if name.partition("@")[0] in HEADLINES}
 
 

@@ -1,1 +1,1 @@
-"""Parts of Diagnose: what is watched while a run goes on, and what is read at the end of an epoch."""
+"""Parts of Diagnose: the watch over a running trainer, and the readings at the end of an epoch."""

@@ -1,4 +1,4 @@
-"""The state that a metric would have, had it been empty when the epoch began."""
+"""The state that a metric would have if it had been reset at the start of the epoch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class EpochState:
-    """Remembers a state at the start of an epoch; sums are then subtracted, and lists cut.
+    """Remembers a state at the start of an epoch; later it subtracts sums and cuts lists.
 
     States that are neither sums nor lists (a maximum, a mean) cannot be taken apart.
     """
@@ -23,9 +23,9 @@ class EpochState:
         self._before = {name: _mark(getattr(metric, name)) for name in metric._defaults}
 
     def value(self, **options: Any) -> torch.Tensor | None:
-        """The value of this rank's samples of the epoch, perhaps with other options; the metric is not touched.
+        """Compute the value of this rank's samples of the epoch, on a copy that may have other options.
 
-        None where the state was reset within the epoch, cannot be taken apart, or gives no tensor.
+        None if the state was reset within the epoch, cannot be taken apart, or gives no tensor.
         """
         if self.metric._update_count <= self._updates:
             return None
@@ -34,7 +34,7 @@ class EpochState:
             vars(shallow).update({name: self._since(name) for name in self._before} | options)
             with torch.no_grad():
                 value = type(shallow).compute(shallow)
-        except Exception:  # any metric of anyone: what it cannot say is left out
+        except Exception:  # a foreign metric may raise anything; its value is then left out
             return None
         return value if isinstance(value, torch.Tensor) else None
 

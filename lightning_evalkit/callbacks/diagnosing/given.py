@@ -1,4 +1,4 @@
-"""The predictions that metrics are given, summed up on the device: what they are is read once, at the epoch's end."""
+"""Range and type of the predictions given to a metric, kept on the device and read once at the epoch's end."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lightning_evalkit.diagnosis.seen import SeenScores
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MANY = 256
-"""So many batches are joined to one, so that nothing grows with the length of an epoch."""
+MAX_PENDING = 256
+"""After this many batches their facts are merged, so that memory does not grow with the epoch."""
 
 
 class Facts:
-    """The lowest and the highest value of a tensor, and whether it holds labels: on the device, once for each tensor.
+    """The lowest and highest value of a tensor and whether it holds labels, on the device, computed once per tensor.
 
-    Twenty metrics that are given one tensor cost as much as one.
+    Twenty metrics updated with the same tensor cost as much as one.
     """
 
     def __init__(self, labels: bool) -> None:
@@ -29,7 +29,7 @@ class Facts:
         self.found: Tensor = torch.empty(0)
 
     def of(self, preds: Tensor) -> Tensor:
-        """A few operators, none of which waits for the device."""
+        """Compute the facts with a few operators that do not wait for the device."""
         if self.last() is not preds:
             with torch.no_grad():
                 scores = preds.detach()
@@ -41,7 +41,7 @@ class Facts:
 
 
 class Given:
-    """What one metric was given since the epoch began."""
+    """Facts about the predictions of one metric since the epoch began."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts_of, self.batches = facts, 0
@@ -49,16 +49,16 @@ class Given:
         self._joined: list[Tensor] = []
 
     def update(self, update: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """In the place of the metric's ``update``: look at the predictions, then count."""
+        """Replace the metric's ``update``: inspect the predictions, then count."""
         preds = args[0] if args else kwargs.get("preds")
         if isinstance(preds, Tensor) and not torch.compiler.is_compiling() and preds.numel():
             self._facts.append(self._facts_of.of(preds))
-            if len(self._facts) == MANY:
+            if len(self._facts) == MAX_PENDING:
                 self._join()
         return update(*args, **kwargs)
 
     def _join(self) -> None:
-        """Lowest, highest, only labels, and in how many batches something was outside of 0 to 1."""
+        """Merge to lowest, highest, only labels, and the number of batches with values outside 0 to 1."""
         with torch.no_grad():
             low, high, labels = torch.stack(self._facts).double().unbind(1)
             outside = ((low < 0) | (high > 1)).sum()
@@ -67,7 +67,7 @@ class Given:
         self._facts = []
 
     def read(self) -> SeenScores | None:
-        """The facts of the epoch, and nothing kept; reads from the device."""
+        """Read the facts of the epoch from the device, and forget them."""
         if self._facts:
             self._join()
         if not self._joined:

@@ -1,4 +1,4 @@
-"""Who has counted into a metric's state since it was last empty, seen without touching the device.
+"""Which steps have updated a metric since its last reset, seen without touching the device.
 
 torchmetrics counts updates in a Python integer, which is polled after every batch. The metrics of this package count on
 the device, so their ``update`` is wrapped, outside of compiled graphs.
@@ -45,7 +45,7 @@ class Owners:
         self.own = 0
 
     def see(self, owner: Owner) -> None:
-        """After a batch: whether the metric counted it, and together with whom."""
+        """After a batch, note whether the metric counted it, and which stages share the state."""
         now = self._counted()
         if now < self._before:
             self.rest()

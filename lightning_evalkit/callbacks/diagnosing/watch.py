@@ -1,4 +1,4 @@
-"""A run while it goes on: its metrics, what is logged, and who waits for it. Nothing of the run is changed."""
+"""Watches a running trainer: its metrics, logged values, loaders and monitors. It changes nothing of the run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Watch:
         self._patches.place(self.module, "log", self._log)
 
     def leave(self) -> None:
-        """End: everything is as it was."""
+        """Restore everything."""
         for each in self.watched.values():
             each.leave()
         while self._handles:
@@ -65,7 +65,7 @@ class Watch:
         self._patches.remove()
 
     def _collected(self, path: str) -> Callable[..., None]:
-        """A collection that is called returns values of its members."""
+        """Note the values of members that a called collection returned."""
 
         def remember(collection: Any, _: Any, values: Any) -> None:
             for (name, _member), value in zip(collection.items(True, False), values.values(), strict=False):
@@ -119,7 +119,7 @@ class Watch:
     # ---- at the end of an epoch, before anything is reset
 
     def read(self) -> None:
-        """What states and loaders show; reads from the device."""
+        """Read states and loaders; this reads from the device."""
         logs = self.seen.logs.values()
         for path, each in self.watched.items():
             each.read(self.seen.ranks == 1, any(log.metric == path and log.source == "value" for log in logs))
@@ -132,7 +132,7 @@ class Watch:
         self.seen.monitors = [SeenMonitor(*each) for each in monitors_of(self.trainer)]
 
     def reported(self) -> None:
-        """What the trainer has reported under the names that were logged."""
+        """Note the values that the trainer reported under the logged names."""
         for name, value in self.trainer.callback_metrics.items():
             if name in self.seen.logs:
                 self.seen.logs[name].reported = float(value)
@@ -151,7 +151,7 @@ class Watch:
             log.batches = 0 if log.hook == STEP_OF[stage] else log.batches
 
     def look_at_loaders(self, stage: str) -> None:
-        """How many rows the padded samplers of validation or test give twice."""
+        """Count the rows that padded samplers repeat in validation or test."""
         for number, loader in enumerate(evaluation_loaders(self.trainer)):
             sampler = getattr(loader, "sampler", None)
             if isinstance(loader, DataLoader) and type(sampler) is DistributedSampler:
@@ -161,7 +161,7 @@ class Watch:
 
 
 def _outermost(found: list[tuple[str, Any]]) -> Iterator[tuple[str, Metric | Evaluation]]:
-    """Metrics that are in no other metric; of a stock collection its members, of an evaluation itself."""
+    """Metrics that no other metric contains: the members of a stock collection, but an evaluation as a whole."""
     inner: set[int] = set()
     for _, each in found:
         if isinstance(each, Metric | Evaluation):

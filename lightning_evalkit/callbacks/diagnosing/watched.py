@@ -1,4 +1,4 @@
-"""One metric of a run while it is watched: who counts into it, what it is given, what it returns."""
+"""Watches one metric of a run: who updates it, with which inputs, and which values it returns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXTREMES = {"dim_zero_max", "dim_zero_min"}
 
 
 class WatchedMetric:
-    """Hooks around one metric; ``leave`` takes them off again."""
+    """Hooks around one metric; ``leave`` removes them."""
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class WatchedMetric:
     # ---- at the start and, once, at the end of an epoch
 
     def mark(self) -> None:
-        """An epoch begins. The metrics of this package are not taken apart: they count on the device."""
+        """An epoch begins: note the state, except of our own metrics, which count on the device."""
         self._epoch = None if isinstance(self.metric, Evaluation | Tally) else EpochState(self.metric)
 
     def read(self, alone: bool, is_logged_as_value: bool) -> None:
-        """What the state shows before it is reset; on one rank also what its numbers hide."""
+        """Read the state before its reset; on a single rank also the value of this epoch alone."""
         self.seen.together = self.owners.together
         self.seen.scores = self._given.read() or self.seen.scores
         if isinstance(self.metric, Evaluation | Tally):
@@ -119,9 +119,9 @@ class WatchedMetric:
 
 
 def _is_lasting(metric: Metric | Evaluation) -> bool:
-    """Running extremes, whose states are no sums, and windows over the last updates.
+    """Whether a metric is meant to outlive an epoch: running extremes, and windows over the last updates.
 
-    MinMaxMetric is none: its extremes outlive a reset, and without one its metric counts all epochs together.
+    MinMaxMetric is not: its extremes survive a reset, and without one its inner metric counts all epochs together.
     """
     if isinstance(metric, Evaluation):
         return False
@@ -147,7 +147,7 @@ def _table(epoch: EpochState) -> Counts | None:
 
 
 def _present(states_of: Callable[[], dict[str, Any]], options: dict[str, Any]) -> torch.Tensor | None:
-    """Which classes occur as target, of a macro average over classes; None if that cannot be told."""
+    """The classes that occur as targets of a macro-averaged metric; None if unknown."""
     classes = options.get("num_classes")
     if options.get("average") != "macro" or not isinstance(classes, int) or options.get("ignore_index") is not None:
         return None

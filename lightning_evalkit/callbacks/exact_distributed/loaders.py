@@ -21,7 +21,7 @@ NOTHING: Any = object()
 
 
 class SplitRows(Sampler[Any]):
-    """The rows of a rank whose last one is a repeat; which row that is, is known once it has been read."""
+    """The rows of a rank without its last one, a repeat that becomes known once the sampler has been read."""
 
     def __init__(self, sampler: Any) -> None:
         self.sampler, self.repeat = sampler, NOTHING
@@ -37,12 +37,12 @@ class SplitRows(Sampler[Any]):
         return len(self.sampler)
 
     def set_epoch(self, epoch: int) -> None:
-        """Hand on what Lightning says."""
+        """Pass the epoch on to the wrapped sampler."""
         self.sampler.set_epoch(epoch)
 
     @property
     def repeated(self) -> set[int]:
-        """The numbers of the batches that are repeats, where the loader takes each row as a batch."""
+        """The numbers of the batches that are repeats, if every row is a batch."""
         return {len(self) - 1}
 
 
@@ -66,7 +66,7 @@ class Batches(Sampler[list[Any]]):
     def _own(self, batch: list[Any]) -> list[Any]:
         if self.rows.repeat in batch:
             batch.remove(self.rows.repeat)  # or its equal: what is counted is the same
-            self.rows.repeat = NOTHING  # once, also where a batch sampler has read all rows before
+            self.rows.repeat = NOTHING  # once, even if a batch sampler has read all rows before
         return batch
 
     def __len__(self) -> int:

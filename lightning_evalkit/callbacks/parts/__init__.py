@@ -1,1 +1,1 @@
-"""What callbacks share."""
+"""Parts that several callbacks share."""

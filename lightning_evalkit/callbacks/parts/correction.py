@@ -1,4 +1,4 @@
-"""Corrects the logits that a module evaluates and predicts with: in our modules' own place for it, or after a call."""
+"""Corrects the logits that a module evaluates and predicts with: inside our modules, or after the call of others."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Correction(RestoringCallback):
 
     @property
     def ready(self) -> bool:
-        """Whether there is something to correct by."""
+        """Whether the correction is fitted or fixed."""
         return True
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -79,7 +79,7 @@ class Correction(RestoringCallback):
             self.passed = Passed(logits.detach(), corrected.detach())
             return corrected
 
-        first = self.is_validated  # as the others are fitted to what comes out of it there
+        first = self.is_validated  # first, because the others are fitted to its output
         if self.submodule is not None:
             hook = self._part(pl_module).register_forward_hook(lambda _, __, output: now(output), prepend=first)
             self._remove = hook.remove
@@ -138,7 +138,7 @@ class Correction(RestoringCallback):
 
 
 class LogitWatch:
-    """Records the logits that pass the place of correction, and leaves them unchanged."""
+    """Records the logits after all corrections, and leaves them unchanged."""
 
     def __init__(self, module: Any) -> None:
         self.passed: Passed | None = None
@@ -151,7 +151,7 @@ class LogitWatch:
 
 
 def has_a_place(module: Any) -> bool:
-    """Whether a module is one of ours, which correct the logits they decide with by themselves."""
+    """Whether a module is one of our classifiers, which apply ``corrections`` themselves."""
     return isinstance(getattr(module, "corrections", None), list) and callable(getattr(module, "decided", None))
 
 

@@ -72,7 +72,7 @@ class Decisions:
             return numbers
 
         logits = [logit_of(each) for each in self.thresholds]
-        least = [math.nan if cut == math.inf else above_of(cut, scores.dtype) for cut in logits]  # above all is none
+        least = [math.nan if cut == math.inf else above_of(cut, scores.dtype) for cut in logits]  # nothing is above it
         way: Way = moved if kind == "logits" else lambda numbers: moved(numbers).sigmoid()
         edge = way(self._spread(least, scores))
         rises = moved(torch.ones_like(edge, dtype=torch.float32)) >= moved(torch.zeros_like(edge, dtype=torch.float32))
@@ -94,13 +94,13 @@ class Decisions:
         )
 
     def _spread(self, numbers: Sequence[float], like: Tensor) -> Tensor:
-        """A sample of one number for all, or of one for each label, which are the second dimension."""
+        """Shape one number for all, or one per label along dimension 1, like a sample."""
         sample = torch.tensor(numbers, dtype=like.dtype, device=like.device)
         return sample.reshape(1, -1, *[1] * (like.ndim - 2)).expand(1, *like.shape[1:]) if like.ndim > 1 else sample
 
 
 def _came_from(scores: Tensor, logits: Tensor, kind: str) -> bool:
-    """Whether scores are these logits, or their probabilities."""
+    """Whether the scores are these logits or their probabilities."""
     if scores.numel() != logits.numel():
         return False
     if kind == "logits" and scores.data_ptr() == logits.data_ptr() and scores.dtype == logits.dtype:

@@ -1,4 +1,4 @@
-"""Logs the numbers of an epoch through ``self.log``: joined over ranks already, under names that nobody else logs."""
+"""Logs the numbers of an epoch, already computed across ranks, through ``self.log`` under unused names."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ OTHERWISE = (
 
 
 class Precomputed(Metric):
-    """A number that is joined over ranks already.
+    """A number that is already computed across ranks.
 
-    For plain tensors Lightning would advise to join them again, and would silently average two of the same name.
+    For a plain tensor Lightning would advise ``sync_dist=True``, and would silently average two of the same name.
     """
 
     def __init__(self, value: Tensor) -> None:
@@ -34,7 +34,7 @@ class Precomputed(Metric):
         self.update()  # or computing would warn
 
     def update(self) -> None:
-        """Nothing is added."""
+        """Add nothing."""
 
     def compute(self) -> Tensor:
         """Return the number."""
@@ -49,8 +49,8 @@ def log(module: LightningModule, values: Mapping[str, Tensor], shown: Collection
             Precomputed(value),
             prog_bar=name in shown,
             add_dataloader_idx=False,
-            batch_size=1,  # which Lightning wants to be told where a step takes an iterator
-            metric_attribute="Evaluate",  # of a metric that is no attribute of the module
+            batch_size=1,  # Lightning needs a batch size if a step takes an iterator
+            metric_attribute="Evaluate",  # for a metric that is not an attribute of the module
         )
 
 

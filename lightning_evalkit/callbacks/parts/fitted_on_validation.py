@@ -1,4 +1,4 @@
-"""What is learnt from a validation epoch and used afterwards: fitted there, kept in the checkpoint, applied in test."""
+"""Base of callbacks that fit on a validation epoch, save the fit in the checkpoint, and apply it in test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Shown(NamedTuple):
-    """What is drawn of an epoch."""
+    """Panels and a text of one epoch."""
 
     tag: str
     panels: list[Panel]
@@ -37,10 +37,10 @@ class Shown(NamedTuple):
 
 
 class FittedOnValidation(RestoringCallback):
-    """Counts the logits of one validation dataloader in every epoch, and learns from them at its end."""
+    """Counts the logits of one validation dataloader, and learns from them at the end of every epoch."""
 
     weighted: bool | None
-    """Whether weights are declared; None where nothing was said: they are then those of this package's modules."""
+    """Whether weights are declared; None leaves it to the declaration of our modules."""
 
     def __init__(self, outputs: StepOutputs, weighted: bool | None, dataloader_idx: int) -> None:
         super().__init__()
@@ -49,18 +49,18 @@ class FittedOnValidation(RestoringCallback):
         self._failures = SoftFailures(type(self).__name__)
         self._shown: Shown | None = None
 
-    # ---- what a subclass says
+    # ---- to be defined by a subclass
 
     def begin(self, module: LightningModule) -> None:
-        """Forget the last epoch, and go where the module is."""
+        """Forget the last epoch, and move to the module's device."""
         raise NotImplementedError
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
-        """Count a batch; weights are given where they are declared."""
+        """Count a batch, with weights if they are declared."""
         raise NotImplementedError
 
     def learn(self, trainer: Trainer, module: LightningModule) -> Mapping[str, float]:
-        """Learn from the epoch and draw it; what is given is logged. On every rank, as joining is a collective."""
+        """Learn from the epoch, draw it, and return numbers to log; runs on every rank, as it is a collective."""
         raise NotImplementedError
 
     @property
@@ -85,9 +85,9 @@ class FittedOnValidation(RestoringCallback):
         self.begin(pl_module)
 
     def weighs(self, trainer: Trainer, module: LightningModule) -> bool:
-        """Whether samples have weights: as declared here, else as this package's module declares it.
+        """Whether samples have weights: as declared here, or else by our module.
 
-        Weights that others of the run count with are not ignored in silence.
+        Undeclared weights that the module, a metric or another callback uses are refused.
         """
         if self.weighted is not None:
             return self.weighted
@@ -119,7 +119,7 @@ class FittedOnValidation(RestoringCallback):
             self.report(trainer, pl_module, {name: torch.tensor(value) for name, value in values.items()})
 
     def report(self, trainer: Trainer, module: LightningModule, values: Mapping[str, Tensor]) -> None:
-        """Log numbers over all ranks, under names that nobody else logs."""
+        """Log numbers of all ranks under names that nothing else logs."""
         try:
             epoch_log.refuse_taken(trainer, values.keys())
         except InputError as taken:
@@ -128,7 +128,7 @@ class FittedOnValidation(RestoringCallback):
         epoch_log.log(module, {name: value.to(module.device) for name, value in values.items()}, ())
 
     def place_among(self, loaders: int) -> int:
-        """Which of so many dataloaders is counted."""
+        """The index of the counted dataloader among all."""
         if not 0 <= self.dataloader_idx < loaders:
             raise InputError(
                 f"{type(self).__name__} counts dataloader_idx={self.dataloader_idx}, but there are {loaders} "
@@ -137,17 +137,17 @@ class FittedOnValidation(RestoringCallback):
         return self.dataloader_idx
 
     def insist(self, doing: str) -> None:
-        """Refuse to go on with nothing learnt."""
+        """Refuse to continue if nothing was learnt."""
         if not self.learnt:
             raise InputError(
                 f"{type(self).__name__} cannot {doing}: nothing was learnt yet. Run fit or validate with it first, or "
                 "give a checkpoint that was saved with it (and not with save_weights_only)."
             )
 
-    # ---- showing: the last epoch of a run, as drawing each would take longer than many epochs
+    # ---- drawing: only the last epoch, as drawing each would take longer than many epochs
 
     def show(self, trainer: Trainer, tag: str, panels: list[Panel], text: str) -> None:
-        """Show panels and a text of this epoch at the end of the run, unless a later epoch has others."""
+        """Draw this epoch at the end of the run, unless a later epoch replaces it."""
         self._shown = Shown(tag, panels, text, steps_done(trainer))
 
     def leave(self, trainer: Trainer) -> None:

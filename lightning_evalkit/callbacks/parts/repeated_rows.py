@@ -1,4 +1,4 @@
-"""Rows that several ranks read are counted as often: said by the callbacks that count, where nothing removes them."""
+"""Warns that rows read by several ranks are counted several times, unless something removes them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RepeatedRows:
 
 
 def repeated(loader: object, limit: float) -> int:
-    """How many rows of all ranks are repeats, which a padded sampler adds at the end; none if that is not reached."""
+    """How many rows that a padded sampler appends are read; 0 if the loader stops before them."""
     sampler = sampler_of(loader) if isinstance(loader, DataLoader) else None
     if not isinstance(sampler, DistributedSampler) or limit < len(loader):  # type: ignore[arg-type]
         return 0

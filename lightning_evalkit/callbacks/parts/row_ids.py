@@ -1,8 +1,8 @@
-"""The rows of an epoch as ids: the same row has the same id in every run that reads the same data in order.
+"""Numbers the rows of an epoch: a row has the same id in every run that reads the same data in order.
 
-Loaders that do not shuffle give rank r of W the rows r, r + W, …, as Lightning's sampler and ``TensorLoader`` do: with
-one number for each row, batch sizes and numbers of ranks do not matter. Of a loader that shuffles they are positions,
-which tell samples apart but not which they are; two states are then paired only if their targets come in one order.
+Loaders that do not shuffle give rank r of W the rows r, r + W, …, as Lightning's sampler and ``TensorLoader`` do, so
+the ids do not depend on batch size or number of ranks. A loader that shuffles has positions as ids. They distinguish
+samples but do not identify them, so two states are paired only if their targets come in the same order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RowIds:
     def ids(
         self, evaluation: Evaluation, stage: str, dataloader_idx: int, target: Tensor, outputs: Any = None
     ) -> dict[str, Any]:
-        """The ids that a step returns, or the numbers of the rows, for an evaluation that counts by them."""
+        """The ids that the step returns, or else the row numbers, for an evaluation with buckets."""
         if evaluation.tally.counter.task.buckets is None:
             return {}
         given = {name: outputs[name] for name in KEYS if name in outputs} if isinstance(outputs, Mapping) else {}
