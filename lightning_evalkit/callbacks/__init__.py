@@ -2,8 +2,9 @@
 
 How to write one (CONTRIBUTING has an example):
 
-1. Derive from ``trainer.Callback``. If you change anything, derive from ``RestoringCallback`` and put it back in
-   ``leave``, which also runs after an exception. Ask ``trainer`` for Lightning's insides: it knows both package names.
+1. Derive from ``parts.stage_hooks.StageHooks`` if stages are treated alike, else from ``trainer.Callback``. If you
+   change anything, derive from ``RestoringCallback`` too and put it back in ``leave``, which also runs after an
+   exception. Ask ``trainer`` for Lightning's insides: it knows both package names.
 2. Every rank reads. Computing an evaluation is a collective, so all ranks must ask for the same things in the same
    order, a rank without data too. Only rank 0 draws and writes (``trainer.is_global_zero``).
 3. Order of hooks: a callback's hook runs before the module's hook of the same name, and Lightning logs the scalars of

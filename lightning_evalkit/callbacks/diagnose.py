@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.callbacks.diagnosing.watch import Watch
 from lightning_evalkit.callbacks.parts.restoring import RestoringCallback
+from lightning_evalkit.callbacks.parts.stage_hooks import StageHooks
 from lightning_evalkit.diagnosis.accepted import accepted
 from lightning_evalkit.diagnosis.numbers import seen_counts
 from lightning_evalkit.diagnosis.report import Diagnosis, about_subject, joined, judged, without_known
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.counts import Counts
     from lightning_evalkit.diagnosis.seen import SeenRun
+    from lightning_evalkit.evaluation.stages import Stage
     from lightning_evalkit.trainer import LightningModule, Trainer
 
 FAILED = 3
 """The exit code of a strict run that has errors."""
 
 
-class Diagnose(RestoringCallback):
+class Diagnose(StageHooks, RestoringCallback):
     """Finds metrics that are shared, not reset, logged as values, merged, padded or misread, and names the remedy.
 
     It changes no number and waits for no device within an epoch. At the end of validation or test it prints its
@@ -71,55 +73,27 @@ class Diagnose(RestoringCallback):
 
     # ---- steps
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+    def batch_start(
+        self, trainer: Trainer, module: LightningModule, stage: Stage, batch: Any, number: int, dataloader: int
+    ) -> None:
         """A step begins."""
-        self._begin("train")
-
-    def on_validation_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """A step begins."""
-        self._begin("val")
-
-    def on_test_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """A step begins."""
-        self._begin("test")
-
-    def _begin(self, stage: str) -> None:
         if self._watch is not None:
             self._watch.begin(stage)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        """A step has ended."""
-        self._end(trainer, "train", batch, batch_idx, 0)
-
-    def on_validation_batch_end(
+    def batch_end(
         self,
         trainer: Trainer,
-        pl_module: LightningModule,
+        module: LightningModule,
+        stage: Stage,
         outputs: Any,
         batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        number: int,
+        dataloader: int,
     ) -> None:
         """A step has ended."""
-        self._end(trainer, SANITY if trainer.sanity_checking else "val", batch, batch_idx, dataloader_idx)
-
-    def on_test_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        """A step has ended."""
-        self._end(trainer, "test", batch, batch_idx, dataloader_idx)
-
-    def _end(self, trainer: Trainer, stage: str, batch: Any, number: int, dataloader: int) -> None:
         if self._watch is not None:
-            self._watch.end(Owner(stage, dataloader, trainer.current_epoch), batch, number == 0)
+            owner = Owner(SANITY if trainer.sanity_checking else stage, dataloader, trainer.current_epoch)
+            self._watch.end(owner, batch, number == 0)
 
     # ---- epochs
 
@@ -137,21 +111,14 @@ class Diagnose(RestoringCallback):
                 self._watch.mark(stage)
                 self._watch.look_at_loaders(stage)
 
-    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Notice resets between epochs."""
-        if self._watch is not None:
+    def epoch_start(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
+        """Notice resets between epochs of training."""
+        if self._watch is not None and stage == "train":
             self._watch.rest()
 
-    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Read the states before the module's own hook, or Lightning, resets them."""
-        self._read()
-
-    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Read the states before the module's own hook, or Lightning, resets them."""
-        self._read()
-
-    def _read(self) -> None:
-        if self._watch is not None:
+    def epoch_end(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
+        """Read the states of validation or test before the module's own hook, or Lightning, resets them."""
+        if self._watch is not None and stage != "train":
             with self._failures.going_on("read the states"):
                 self._watch.read()
 

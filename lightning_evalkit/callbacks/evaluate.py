@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from torchmetrics.utilities import rank_zero_warn
 
 from lightning_evalkit.callbacks.parts import epoch_log
 from lightning_evalkit.callbacks.parts.repeated_rows import RepeatedRows
 from lightning_evalkit.callbacks.parts.row_ids import RowIds
+from lightning_evalkit.callbacks.parts.stage_hooks import StageHooks
 from lightning_evalkit.callbacks.parts.step_outputs import StepOutputs
 from lightning_evalkit.callbacks.tensorboard_report import TensorBoardReport
 from lightning_evalkit.errors import DeclarationError, InputError, nearest
@@ -19,20 +20,20 @@ from lightning_evalkit.reports.drawing import Drawing
 from lightning_evalkit.reports.loggers import other_boards, tensorboards
 from lightning_evalkit.reports.snapshot import reported
 from lightning_evalkit.reports.soft_failures import SoftFailures
-from lightning_evalkit.trainer import Callback, TrainerFn, callbacks_of, evaluation_loaders, reads_in_turn
+from lightning_evalkit.trainer import TrainerFn, callbacks_of, evaluation_loaders, reads_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lightning_evalkit.evaluation.stages import Stage
     from lightning_evalkit.reports.loggers import Board
     from lightning_evalkit.trainer import LightningModule, Trainer
 
 KEYS = (None, "target", "sample_weight")
 """The default keys of predictions, target and weights."""
-Stage = Literal["train", "val", "test"]
 
 
-class Evaluate(Callback):
+class Evaluate(StageHooks):
     """Counts what the steps of any LightningModule return, and logs the numbers once per epoch.
 
     A step returns a dict with its predictions under "logits", "probabilities" or "preds" (as the evaluation's
@@ -102,25 +103,19 @@ class Evaluate(Callback):
         """Resume mid-epoch from a checkpoint; Lightning does not start such an epoch."""
         self.stages.move("train", pl_module.device)
 
-    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def epoch_start(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
         """Forget the last epoch."""
-        self._rows.begin("train")
-        self.stages.begin("train", 1, pl_module.device)
+        if stage != "train" and self.stages.of(stage):
+            self._repeats.look(trainer)
+        self._rows.begin(stage)
+        self.stages.begin(stage, 1 if stage == "train" else _loaders(trainer), module.device)
 
-    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Forget the last epoch."""
-        self._look("val", trainer)
-        self._rows.begin("val")
-        self.stages.begin("val", _loaders(trainer), pl_module.device)
-
-    def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Forget the last epoch."""
-        self._look("test", trainer)
-        self._rows.begin("test")
-        self.stages.begin("test", _loaders(trainer), pl_module.device)
-
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        """Forget the last epoch here too: after a checkpoint of its last batch, Lightning starts no new epoch."""
+    def batch_start(
+        self, trainer: Trainer, module: LightningModule, stage: Stage, batch: Any, number: int, dataloader: int
+    ) -> None:
+        """Forget the last epoch of training here too: after a checkpoint of its last batch, none is started."""
+        if stage != "train":
+            return
         before = trainer.fit_loop.epoch_loop.batch_idx
         if before == 0:
             self.stages.reset("train")
@@ -128,48 +123,27 @@ class Evaluate(Callback):
             self._look_for_counts(trainer.current_epoch, before)
         self._resuming = False
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        """Count a batch, unless the step returned None to skip it (Lightning passes an empty dict)."""
-        if outputs or not pl_module.automatic_optimization:
-            self._count(pl_module, "train", outputs, batch, 0)
-
-    def on_validation_batch_end(
+    def batch_end(
         self,
         trainer: Trainer,
-        pl_module: LightningModule,
+        module: LightningModule,
+        stage: Stage,
         outputs: Any,
         batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        number: int,
+        dataloader: int,
     ) -> None:
         """Count a batch; in the sanity check too, to find faults early."""
-        self._count(pl_module, "val", outputs, batch, dataloader_idx)
-
-    def on_test_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        """Count a batch."""
-        self._count(pl_module, "test", outputs, batch, dataloader_idx)
-
-    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Log and draw the epoch."""
-        self._end(trainer, pl_module, "train")
-
-    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Log and draw the epoch."""
-        self._end(trainer, pl_module, "val")
-
-    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Log and draw the epoch."""
-        self._end(trainer, pl_module, "test")
+        if not self.stages.of(stage):
+            return
+        if stage == "train" and not outputs and module.automatic_optimization:
+            return  # Lightning passes an empty dict if the step returned None to skip the batch
+        step = {"train": "training_step", "val": "validation_step", "test": "test_step"}[stage]
+        found = self._outputs.of(outputs, batch, f"{step} of {type(module).__name__}")
+        if found is not None:
+            evaluation = self.stages.at(stage, dataloader)
+            tensors = [tensor.to(evaluation.tally.device) for tensor in found]
+            evaluation.update(*tensors, **self._rows.ids(evaluation, stage, dataloader, tensors[1], outputs))
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Draw what the last epochs left undrawn."""
@@ -184,22 +158,8 @@ class Evaluate(Callback):
 
     # ---- counting and logging
 
-    def _look(self, stage: Stage, trainer: Trainer) -> None:
-        if self.stages.of(stage):
-            self._repeats.look(trainer)
-
-    def _count(self, module: LightningModule, stage: Stage, outputs: Any, batch: Any, place: int) -> None:
-        if not self.stages.of(stage):
-            return
-        step = {"train": "training_step", "val": "validation_step", "test": "test_step"}[stage]
-        found = self._outputs.of(outputs, batch, f"{step} of {type(module).__name__}")
-        if found is not None:
-            evaluation = self.stages.at(stage, place)
-            tensors = [tensor.to(evaluation.tally.device) for tensor in found]
-            evaluation.update(*tensors, **self._rows.ids(evaluation, stage, place, tensors[1], outputs))
-
-    def _end(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
-        """Compute on every rank, also on one without data: it is a collective."""
+    def epoch_end(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
+        """Log and draw the epoch; computed on every rank, also on one without data: it is a collective."""
         names = self._logged_names(stage)
         epoch_log.refuse_taken(trainer, names)
         if trainer.sanity_checking:

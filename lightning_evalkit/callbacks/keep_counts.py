@@ -9,23 +9,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightning_evalkit.callbacks.parts.row_ids import RowIds
+from lightning_evalkit.callbacks.parts.stage_hooks import StageHooks
 from lightning_evalkit.callbacks.parts.step_outputs import StepOutputs
 from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.evaluation.saved import saved
 from lightning_evalkit.inputs.declaration import checked_number
 from lightning_evalkit.sinks.files import replaced
-from lightning_evalkit.trainer import Callback, TrainerFn
+from lightning_evalkit.trainer import TrainerFn
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from lightning_evalkit.evaluation.stages import Stage
     from lightning_evalkit.trainer import LightningModule, Trainer
 
 MOST = 2**22
 """The most numbers that buckets may take (32 MB); larger problems are saved without buckets."""
 
 
-class KeepCounts(Callback):
+class KeepCounts(StageHooks):
     """Writes ``counts_val.pt`` and ``counts_test.pt`` into the folder of a run, for ``evalkit compare``.
 
     Works with this package's modules, and with any module that has an ``evaluation(stage, dataloader_idx)`` and returns
@@ -42,51 +44,29 @@ class KeepCounts(Callback):
 
     # ---- epochs
 
-    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def epoch_start(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
         """Forget the last epoch."""
-        self._begin("val")
-
-    def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Forget the last epoch."""
-        self._begin("test")
-
-    def on_validation_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        """Count a batch."""
-        if not trainer.sanity_checking:
-            self._count(pl_module, "val", outputs, dataloader_idx)
-
-    def on_test_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        """Count a batch."""
-        self._count(pl_module, "test", outputs, dataloader_idx)
-
-    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Keep the epoch."""
-        if not trainer.sanity_checking:
-            self._end(pl_module, "val", len(trainer.num_val_batches))
-
-    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Keep the epoch."""
-        self._end(pl_module, "test", len(trainer.num_test_batches))
-
-    def _begin(self, stage: str) -> None:
         self._rows.begin(stage)
         self._counting = {key: each for key, each in self._counting.items() if key[0] != stage}
+
+    def batch_end(
+        self,
+        trainer: Trainer,
+        module: LightningModule,
+        stage: Stage,
+        outputs: Any,
+        batch: Any,
+        number: int,
+        dataloader: int,
+    ) -> None:
+        """Count a batch of validation or test."""
+        if stage != "train" and not trainer.sanity_checking:
+            self._count(module, stage, outputs, dataloader)
+
+    def epoch_end(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
+        """Keep the counts of validation or test."""
+        if stage != "train" and not trainer.sanity_checking:
+            self._end(module, stage, len(trainer.num_test_batches if stage == "test" else trainer.num_val_batches))
 
     def _count(self, module: LightningModule, stage: str, outputs: Any, place: int) -> None:
         evaluation = self._of(module, stage, place)

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.callbacks.parts.changed_evaluations import ChangedEvaluations, evaluations
+from lightning_evalkit.callbacks.parts.stage_hooks import StageHooks
 from lightning_evalkit.errors import DeclarationError, nearest
 from lightning_evalkit.evaluation.stages import STAGES
 from lightning_evalkit.reports.drawing import Drawing
@@ -14,11 +15,12 @@ from lightning_evalkit.reports.loggers import tensorboards
 from lightning_evalkit.reports.snapshot import headlines
 from lightning_evalkit.reports.soft_failures import SoftFailures
 from lightning_evalkit.sinks import tensorboard
-from lightning_evalkit.trainer import Callback, TrainerFn, logs_hyperparameters, steps_done, without_default_metric
+from lightning_evalkit.trainer import TrainerFn, logs_hyperparameters, steps_done, without_default_metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lightning_evalkit.evaluation.stages import Stage
     from lightning_evalkit.reports.loggers import TensorBoard
     from lightning_evalkit.trainer import LightningModule, Trainer
 
@@ -29,7 +31,7 @@ ADD_LOGGER = (
 )
 
 
-class TensorBoardReport(Callback):
+class TensorBoardReport(StageHooks):
     """Confusion matrices, curves, explanations, charts of accuracy and F1, hyperparameters, for any LightningModule.
 
     It draws every evaluation that the module (as an attribute, or in a ModuleDict or ModuleList) or an ``Evaluate``
@@ -86,33 +88,17 @@ class TensorBoardReport(Callback):
                     tensorboard.start_session(board.writer, _hyperparameters(trainer, pl_module))
                     self._ended[board.logger.log_dir] = False
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        """Note what was counted before."""
-        self._begin(trainer, pl_module, "train")
+    def epoch_start(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
+        """Arrange charts of training's last epoch, whose scalars Lightning logs after that epoch's hooks."""
+        if stage == "train":
+            self._arrange(trainer)
 
-    def on_validation_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """Note what was counted before."""
-        self._begin(trainer, pl_module, "val")
-
-    def on_test_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """Note what was counted before."""
-        self._begin(trainer, pl_module, "test")
-
-    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Show what training counted."""
-        self._show(trainer, pl_module, "train")
-
-    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Show what validation counted."""
-        self._show(trainer, pl_module, "val")
-
-    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Show what the test counted."""
-        self._show(trainer, pl_module, "test")
-
-    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Arrange charts of the last epoch's scalars, which Lightning logs after that epoch's hooks."""
-        self._arrange(trainer)
+    def batch_start(
+        self, trainer: Trainer, module: LightningModule, stage: Stage, batch: Any, number: int, dataloader: int
+    ) -> None:
+        """Note the counts before the first batch."""
+        if tensorboards(trainer):
+            self._observed.begin(trainer, module, stage)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Arrange charts of what training logged."""
@@ -136,11 +122,8 @@ class TensorBoardReport(Callback):
 
     # ---- figures and explanations
 
-    def _begin(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
-        if tensorboards(trainer):
-            self._observed.begin(trainer, module, stage)
-
-    def _show(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+    def epoch_end(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
+        """Draw the evaluations that counted in this epoch."""
         boards = tensorboards(trainer)
         if not boards:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.ranks import rank_and_world_size
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.evaluation.base import Evaluation
 
-STAGES = ("train", "val", "test")
+Stage = Literal["train", "val", "test"]
+STAGES: tuple[str, ...] = get_args(Stage)
 
 
 class StageEvaluations(Mapping[str, "Evaluation"]):

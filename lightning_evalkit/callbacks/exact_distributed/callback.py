@@ -20,6 +20,7 @@ from lightning_evalkit.callbacks.exact_distributed.metrics import metrics
 from lightning_evalkit.callbacks.exact_distributed.repeat_guard import RepeatGuard
 from lightning_evalkit.callbacks.parts.method_patch import MethodPatches
 from lightning_evalkit.callbacks.parts.restoring import RestoringCallback
+from lightning_evalkit.callbacks.parts.stage_hooks import StageHooks
 from lightning_evalkit.trainer import (
     TrainerFn,
     callbacks_of,
@@ -32,13 +33,14 @@ from lightning_evalkit.trainer import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lightning_evalkit.evaluation.stages import Stage
     from lightning_evalkit.trainer import LightningModule, Trainer
 
 ADVICE = r"Using `DistributedSampler` with the dataloaders\. During `trainer\.(validate|test)\(\)`"
 """The first words of Lightning's advice to use one device, because several would repeat rows."""
 
 
-class ExactDistributedEvaluation(RestoringCallback):
+class ExactDistributedEvaluation(StageHooks, RestoringCallback):
     """Gives validation and test on many ranks the numbers of one process; does nothing on one rank or in training.
 
     Lightning repeats rows of a data set that ranks cannot share evenly. This callback keeps the repeats out of
@@ -80,25 +82,17 @@ class ExactDistributedEvaluation(RestoringCallback):
         """Patch what logs."""
         self._start(trainer)
 
-    def on_validation_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    def batch_start(
+        self, trainer: Trainer, module: LightningModule, stage: Stage, batch: Any, number: int, dataloader: int
     ) -> None:
-        """Patch the metrics in a batch that needs it."""
-        self._begin(trainer, pl_module, batch, batch_idx, dataloader_idx)
+        """Patch the metrics in a batch of validation or test that needs it."""
+        if stage != "train" and self._patches:
+            self._begin(trainer, module, batch, number, dataloader)
 
-    def on_test_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
-    ) -> None:
-        """Patch the metrics in a batch that needs it."""
-        self._begin(trainer, pl_module, batch, batch_idx, dataloader_idx)
-
-    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def epoch_end(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
         """Restore the metrics."""
-        self._watch.end()
-
-    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Restore the metrics."""
-        self._watch.end()
+        if stage != "train":
+            self._watch.end()
 
     # ---- what they do
 
@@ -121,8 +115,6 @@ class ExactDistributedEvaluation(RestoringCallback):
             self._patches.place(self._watch.results, "update_metrics", self._watch.log)
 
     def _begin(self, trainer: Trainer, module: LightningModule, batch: Any, number: int, place: int) -> None:
-        if not self._patches:
-            return
         self._watch.end()
         repeat = self._is_repeat(trainer, number, place)
         if repeat or number == 0:
