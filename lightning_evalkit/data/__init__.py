@@ -1,4 +1,4 @@
-"""Data modules: made data whose best possible accuracy is known, and real data that needs no download."""
+"""Data modules: synthetic data whose best possible accuracy is known, and real data that needs no download."""
 
 from lightning_evalkit.data.base import TensorDataModule
 from lightning_evalkit.data.loader import TensorLoader

@@ -1,4 +1,4 @@
-"""What every data module of this package does: splits as tensors in memory, one loader for each stage."""
+"""Base of our data modules: splits as tensors in memory, one loader for each stage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def extra(module: str, package: str) -> Any:
 
 
 class TensorDataModule(LightningDataModule):
-    """Data that fits into memory. A final class says what its ``splits`` are, and ``num_features`` before they exist.
+    """Data that fits into memory. A final class defines ``splits``, and ``num_features`` before they exist.
 
     Args:
         batch_size: Rows in a batch.
@@ -44,8 +44,8 @@ class TensorDataModule(LightningDataModule):
 
     num_features: int
     loader: ClassVar[type[TensorLoader]] = TensorLoader
-    """What gives the rows of a split."""
-    predicted_rows: Tensor | None = None  # where the rows of ``predict_dataloader`` stand in the source, if it has rows
+    """The loader of a split's rows."""
+    predicted_rows: Tensor | None = None  # row numbers of ``predict_dataloader`` in the source, if it has rows
 
     def __init__(self, batch_size: int, seed: int, on_device: bool) -> None:
         super().__init__()
@@ -55,11 +55,11 @@ class TensorDataModule(LightningDataModule):
         self._splits: Splits | None = None
 
     def __str__(self) -> str:
-        """Lightning's own would load the data to say how much there is."""
+        """Show the class and its features; Lightning's own text would load the data to count rows."""
         return f"{type(self).__name__}(num_features={self.num_features})"
 
     def splits(self, device: torch.device) -> Splits:
-        """Make or read the data, on this device where that is possible."""
+        """Make or read the data, on this device if possible."""
         raise NotImplementedError
 
     def setup(self, stage: str) -> None:
@@ -72,7 +72,7 @@ class TensorDataModule(LightningDataModule):
     def ready(self) -> Splits:
         """The data, made now if no trainer has asked for it yet."""
         self.setup("")
-        assert self._splits is not None  # by the line above
+        assert self._splits is not None  # set by setup
         return self._splits
 
     def train_dataloader(self) -> TensorLoader:

@@ -1,4 +1,4 @@
-"""What is declared about the columns of a file, before it is opened: roles, categories, gaps, separator."""
+"""Checks the declared roles, categories, gaps and separator of a file's columns before it is opened."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_labels(labels: list[str], positive: Any) -> None:
-    """Refuse a list of one label, and a positive value of labels."""
+    """Refuse a list of one label, and ``positive`` for labels."""
     if len(labels) < 2:
         raise DeclarationError(f"expected at least 2 labels in a list, got {labels}: name a single column without one.")
     if positive is not None:
@@ -23,7 +23,7 @@ def check_labels(labels: list[str], positive: Any) -> None:
 def check_roles(
     targets: Sequence[str], features: Sequence[str] | None, weight: str | None, exclude: Sequence[str]
 ) -> None:
-    """Refuse a column in two roles, and features that are none."""
+    """Refuse a column with two roles, and an empty list of features."""
     if isinstance(features, str) or (features is not None and not features):
         raise DeclarationError(f"expected a list of features, got {features!r}: leave it out to use all other columns.")
     if features and exclude:
@@ -35,14 +35,14 @@ def check_roles(
 
 
 def checked_categories(categorical: Any) -> list[str] | Literal["auto"] | None:
-    """A list of columns, or "auto"."""
+    """Return a list of columns, or "auto"."""
     if isinstance(categorical, str) and categorical != "auto":
         raise DeclarationError(f"expected categorical to be a list of columns or 'auto', got {categorical!r}.")
     return "auto" if categorical == "auto" else None if categorical is None else list(categorical)
 
 
 def checked_missing(missing: Any) -> Missing | None:
-    """What to do with gaps, if anything."""
+    """Return the treatment of gaps, if any."""
     if missing is not None and missing not in get_args(Missing):
         raise DeclarationError(f"expected missing to be one of {', '.join(get_args(Missing))}, got {missing!r}.")
     chosen: Missing | None = missing
@@ -50,7 +50,7 @@ def checked_missing(missing: Any) -> Missing | None:
 
 
 def checked_separator(separator: Any, path: str) -> str:
-    """One character; a tab may be spelt."""
+    """Return one character; "tab" may be spelt out."""
     character = "\t" if separator in ("tab", r"\t") else separator
     if not isinstance(character, str) or len(character) != 1:
         raise DeclarationError(f"expected a separator of one character, such as ';', or 'tab', got {separator!r}.")

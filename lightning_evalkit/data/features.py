@@ -87,7 +87,7 @@ class Categories:
 
 
 def _median(values: Tensor) -> float:
-    """The median; of an even number of values the mean of the middle two, where torch gives the lower one."""
+    """The median; for an even number of values the mean of the middle two, unlike torch's lower one."""
     ordered, number = values.sort().values, len(values)
     return float(ordered[(number - 1) // 2] + ordered[number // 2]) / 2
 
@@ -95,7 +95,7 @@ def _median(values: Tensor) -> float:
 def _learnt(table: Table, name: str, train: Tensor, gaps: bool) -> Categories:
     """The sorted categories of the training rows, with a gap if they have one."""
     codes, values = table.values(name, categories=True, gaps=gaps)
-    words = [*map(_word, values), ""]  # the last is that of a gap, whose code is -1
+    words = [*map(_word, values), ""]  # the last category is the gap, whose code is -1
     seen = set(codes[train].unique().tolist())
     order = sorted(seen, key=lambda code: (code == GAP, words[code]))
     place = {code: number for number, code in enumerate(order)}

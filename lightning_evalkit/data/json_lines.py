@@ -1,4 +1,4 @@
-"""A file of JSON lines as columns: one object per line, its keys the names."""
+"""Reads a file of JSON lines as columns: one object per line, whose keys are the names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUFFIXES = (".jsonl", ".ndjson")
 
 
 def opened_text(path: str, separator: str = ",") -> Table:
-    """Look at a file of texts: CSV, Parquet or JSON lines."""
+    """Open a file of texts: CSV, Parquet or JSON lines."""
     suffix = Path(path).suffix.lower()
     if suffix in (".csv", ".parquet"):
         return opened(path, separator)
@@ -31,10 +31,10 @@ def opened_text(path: str, separator: str = ",") -> Table:
 
 
 class JsonLinesTable(Table):
-    """Objects with the same keys; rows are told as lines of the file."""
+    """Objects with the same keys; errors give lines of the file."""
 
     def read_schema(self) -> Any:
-        """Names and types, for which all lines are read: a key may come late."""
+        """Names and types of all lines: a key may appear late."""
         self._read = extra("pyarrow.json", "pyarrow").read_json(self.file)
         return self._read.schema
 
@@ -43,12 +43,12 @@ class JsonLinesTable(Table):
         return self._read.select(numeric + classes)
 
     def place(self, row: int) -> str:
-        """The line, which is not the row where lines are empty."""
+        """The line of a row; the two differ if lines are empty."""
         lines = [line for line, text in self._lines() if text.strip()]
         return f"line {lines[row] if row < len(lines) else row + 1}"
 
     def unreadable(self, wrong: Exception) -> InputError:
-        """Mostly a line that is no object."""
+        """The error: mostly a line that is not an object."""
         for line, text in self._lines():
             try:
                 found = json.loads(text) if text.strip() else {}

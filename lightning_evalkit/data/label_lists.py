@@ -1,4 +1,4 @@
-"""A column in which every row lists its labels, as zeros and ones."""
+"""Turns a column whose rows list their labels into zeros and ones."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def is_list(table: Table, column: str) -> bool:
 
 
 def listed_labels(table: Table, column: str, separator: str | None) -> Target:
-    """A 0 or 1 for each row and label that occurs, in alphabetical order.
+    """Return a 0 or 1 for each row and label; labels are in alphabetical order.
 
-    Lists are read as they are; of texts, labels stand between separators, and nothing is no label.
+    Lists are read unchanged. Texts are split at the separator; an empty text has no label.
     """
     rows = [_labels(table, column, row, value, separator) for row, value in enumerate(_values(table, column))]
     names = sorted({label for labels in rows for label in labels})

@@ -1,4 +1,4 @@
-"""Batches of tensors that already sit in memory: slices of whole tensors, where a DataLoader would collect rows."""
+"""Batches of tensors in memory: slices of whole tensors, where a DataLoader would collect single rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Order:
-    """The order of rows in an epoch; Lightning calls ``set_epoch`` on what a loader has as its ``sampler``."""
+    """The order of rows in an epoch; Lightning calls ``set_epoch`` on a loader's ``sampler``."""
 
     def __init__(self, rows: int, shuffle: bool, seed: int) -> None:
         self.rows, self.shuffle, self.seed, self.epoch = rows, shuffle, seed, 0
@@ -28,7 +28,7 @@ class Order:
         self.epoch = epoch
 
     def mine(self) -> Tensor | None:
-        """The rows of this rank, in order; None for all of them as they are."""
+        """The rows of this rank, in order; None for all rows unchanged."""
         rank, ranks = rank_and_world_size()
         if not self.shuffle:
             return None if ranks == 1 else torch.arange(self.rows)[rank::ranks]
@@ -42,18 +42,18 @@ class Order:
 class TensorLoader:
     """Batches of rows from tensors of one length, on the device where they are.
 
-    Every rank gets its own rows and as many batches as any other. Shuffled rows are for training: some are repeated
-    where they cannot be shared out evenly. Rows in order are for evaluation: each is given exactly once over all ranks,
-    so the last batch of a rank may be empty. A checkpoint from the middle of an epoch holds where the loader is, and a
-    training that is resumed goes on there.
+    Every rank gets its own rows and the same number of batches. Shuffled rows are for training: some are repeated if
+    they cannot be shared evenly. Rows in order are for evaluation: each is yielded exactly once across ranks, so the
+    last batch of a rank may be empty. A checkpoint from the middle of an epoch stores the loader's position, and a
+    resumed training continues there.
 
     >>> loader = TensorLoader((torch.arange(5),), batch_size=2)
     >>> [batch[0].tolist() for batch in loader]
     [[0, 1], [2, 3], [4]]
     """
 
-    batch_sampler = None  # Lightning looks for it beside the sampler, as a DataLoader has both
-    read_by: Any = None  # the trainer, which knows which batches are done; without one, all that were given
+    batch_sampler = None  # Lightning expects both attributes, as a DataLoader has them
+    read_by: Any = None  # the trainer knows which batches are done; without one, all yielded ones are
 
     def __init__(self, tensors: tuple[Tensor, ...], batch_size: int, shuffle: bool = False, seed: int = 0) -> None:
         lengths = [len(tensor) for tensor in tensors]
@@ -70,7 +70,7 @@ class TensorLoader:
         return -(-self.order.rows // (rank_and_world_size()[1] * self.batch_size))
 
     def batch(self, tensors: tuple[Tensor, ...]) -> Any:
-        """What is given of some rows."""
+        """Return the batch of some rows."""
         return tensors
 
     def __iter__(self) -> Iterator[Any]:
@@ -85,28 +85,28 @@ class TensorLoader:
                 chosen = rows[first : first + self.batch_size]
                 yield self.batch(tuple(tensor[chosen] for tensor in self.tensors))
 
-    # ---- going on within an epoch: Lightning saves and loads the state of loaders that have one
+    # ---- resuming mid-epoch: Lightning saves and loads the state of loaders that have one
 
     def state_dict(self) -> dict[str, int]:
-        """Where it is, the same on all ranks, and what that depends on."""
+        """Return the position, which is the same on all ranks, and the settings it depends on."""
         return {"epoch": self.order.epoch, "batches_done": self._done(), **self._sharing()}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Begin where another was, once, if it is asked for the same epoch."""
+        """Start the next iteration at the saved position, if it is of the same epoch."""
         self._resumed = dict(state_dict)
         self.order.epoch = state_dict["epoch"]  # a batch may be fetched before Lightning sets the epoch
 
     def _done(self) -> int:
-        """How many batches of an epoch are done; none of one that is over, as the next will begin.
+        """How many batches of an epoch are done; 0 if the epoch is over, as the next one begins.
 
-        Given are more: one was in work when a run was interrupted, or was fetched before it is asked for.
+        More may have been yielded: a batch in progress, or a prefetched one.
         """
         done = self._given
         if self.read_by is not None:
             progress = self.read_by.fit_loop.epoch_loop.batch_progress
             over = progress.is_last_batch and progress.current.ready == progress.current.processed
             done = 0 if over else progress.current.processed
-        return done % max(len(self), 1)  # beside a longer loader this one is read several times
+        return done % max(len(self), 1)  # next to a longer loader, this one is read several times
 
     def _first(self) -> int:
         """The batch to begin with."""
@@ -124,7 +124,7 @@ class TensorLoader:
         return 0 if changed else resumed["batches_done"]
 
     def _sharing(self) -> dict[str, int]:
-        """What decides which rows are in a batch."""
+        """The settings that decide which rows are in a batch."""
         order = self.order
         return {
             "rows": order.rows,
@@ -136,6 +136,6 @@ class TensorLoader:
 
 
 def stream(*name: int | str, device: torch.device | str = "cpu") -> torch.Generator:
-    """Random numbers of their own for every name; torch reads 32 bits of a seed, so names are mixed into that many."""
+    """A separate random stream for every name; torch reads 32 bits of a seed, so names are hashed to 32 bits."""
     mixed = sha256(repr(name).encode()).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(mixed[:4], "big"))

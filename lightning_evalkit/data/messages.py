@@ -1,4 +1,4 @@
-"""Made messages of customers who want several things at once: what each of them wants is a label."""
+"""Synthetic messages of customers who want several things at once: every intent is a label."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ CLEAR = {
     "delay": ["my parcel has still not arrived", "it should have been here last week", "why does it take so long"],
     "invoice": ["i need an invoice for my taxes", "please send me the bill", "where do i find my receipt"],
 }
-"""What says plainly that something is wanted."""
+"""Phrases that state one intent plainly."""
 VAGUE = {
     ("refund", "cancel"): ["i do not want it any more", "i have changed my mind about it"],
     ("address", "delay"): ["the parcel went to the wrong place", "nobody has brought me anything"],
     ("refund", "invoice"): ["there is a problem with the payment", "the amount on my card is wrong"],
 }
-"""What may mean either of two: nothing in the message tells which."""
+"""Phrases that may mean either of two intents: nothing in the message tells which."""
 JOINED = (" and ", " also ", ". ", ", then ")
 GREETINGS = ("", "hello, ", "dear team, ", "hi there, ")
 
@@ -41,8 +41,8 @@ GREETINGS = ("", "hello, ", "dear team, ", "hi there, ")
 class CustomerMessagesDataModule(TokenDataModule):
     """Messages with one to three of five intents; a ``vague`` share of the wishes may mean either of two.
 
-    A model that reads well is right about plain wishes and has to guess about vague ones, so that some labels are right
-    more often than others, and all of them together least often.
+    A good model gets plain wishes right and has to guess vague ones. So some labels are right more often than others,
+    and all labels of a message together least often.
 
     >>> data = CustomerMessagesDataModule(train_size=100, val_size=10, test_size=10)
     >>> len(data.labelled_texts.texts), data.label_names
@@ -89,7 +89,7 @@ class CustomerMessagesDataModule(TokenDataModule):
         return LabelledTexts(list(texts), Target(torch.stack(wanted), self.label_names), rows, [])
 
     def _message(self, generator: Generator) -> tuple[str, Tensor]:
-        """A text, and a 1 for each intent that it was written with."""
+        """Write a message, and mark its intents with 1."""
         number = 1 + _drawn(3, generator)
         intents = torch.randperm(len(CLEAR), generator=generator)[:number].tolist()
         wishes = [self._wish(self.label_names[intent], generator) for intent in intents]

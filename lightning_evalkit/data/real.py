@@ -1,4 +1,4 @@
-"""Real data that scikit-learn brings along: no download, and no import before the data is asked for."""
+"""Real data that comes with scikit-learn: no download, and imported when first needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PackagedDataModule(TensorDataModule):
-    """Data of scikit-learn, stratified by class and standardised; a final class says which, and what its target is.
+    """Data of scikit-learn, stratified by class and standardised; a final class names the data and its target.
 
     Args:
         val_share: Share of the rows to validate on.
@@ -38,7 +38,7 @@ class PackagedDataModule(TensorDataModule):
         self.save_hyperparameters(logger=False)
 
     def splits(self, device: torch.device) -> Splits:
-        """Read, share out and standardise."""
+        """Read, split and standardise."""
         bunch = getattr(extra("sklearn.datasets", "scikit-learn"), self.function)()
         classes = torch.tensor(bunch.target, dtype=torch.int64)
         names = list(map(str, bunch.target_names))
@@ -48,7 +48,7 @@ class PackagedDataModule(TensorDataModule):
         return Splits(*((features[split], target[split]) for split in rows))
 
     def target(self, classes: Tensor) -> Tensor:
-        """What is to be predicted, from scikit-learn's classes."""
+        """Derive the target from scikit-learn's classes."""
         return classes
 
 

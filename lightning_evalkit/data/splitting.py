@@ -39,7 +39,7 @@ class SplitRows(NamedTuple):
 
 
 def checked_shares(val_share: float, test_share: float) -> Shares:
-    """Check the shares; training gets what validation and test leave."""
+    """Check the shares; training gets the rest of validation and test."""
     if not (val_share > 0 and test_share > 0 and val_share + test_share < 1 - TINY):
         raise DeclarationError(
             "expected val_share and test_share above 0 that leave something for training, "
@@ -76,7 +76,7 @@ def _of_classes(classes: Tensor, shares: Shares) -> Tensor:
 
 
 def _of_labels(labels: Tensor, shares: Shares) -> Tensor:
-    rare = labels ^ (labels.double().mean(0) > 0.5)  # of each label the rarer value is the one to look after
+    rare = labels ^ (labels.double().mean(0) > 0.5)  # the rarer value of each label needs care
     strata = _patterns(rare)
     wanted = strata.bincount().unsqueeze(1) * torch.tensor(shares, dtype=torch.float64)
     split = _dealt(strata, (wanted + TINY).long())
@@ -119,9 +119,9 @@ def _give_left(split: Tensor, having: Tensor, shares: Shares, owed: list[float])
 
 
 def _rounded(wanted: Sequence[float], rows: int, given: Sequence[int], owed: list[float]) -> list[int]:
-    """Round shares to whole rows, by largest remainders: first to splits without any, then by what is owed.
+    """Round shares to whole rows by largest remainders: first to splits without any, then by the amount owed.
 
-    ``owed`` is what each split has lost by rounding so far; it is updated.
+    ``owed`` is each split's loss by rounding so far; this updates it.
     """
     missing = [max(number, 0.0) for number in wanted]
     exact = [number * rows / (sum(missing) or 1.0) for number in missing]

@@ -1,4 +1,4 @@
-"""Made data: Gaussian clouds with a chosen prevalence, separability, label noise and size; no two runs differ."""
+"""Synthetic data: Gaussian clouds with a chosen prevalence, separability, label noise and size; deterministic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SyntheticDataModule(TensorDataModule):
-    """Base of the made data: a final class draws the rows of one split. Class counts are exact, not drawn.
+    """Base of the synthetic data: a final class draws the rows of one split. Class counts are exact, not drawn.
 
     Args:
         separability: Accuracy of the best possible classifier where classes are equally frequent and labels are right.
@@ -52,7 +52,7 @@ class SyntheticDataModule(TensorDataModule):
         self.num_features, self.separability, self.label_noise = num_features, separability, label_noise
 
     def splits(self, device: torch.device) -> Splits:
-        """Draw train, validation and test rows, each from a stream of its own, around the same directions."""
+        """Draw train, validation and test rows, each from its own random stream, around the same directions."""
         around, *streams = (stream("data", self.seed, place, device=device) for place in range(4))
         along = self.directions(around)
         pairs = [self.drawn(place, each, along) for place, each in enumerate(streams)]
@@ -97,7 +97,7 @@ class BinaryGaussians(SyntheticDataModule):
         return gaussian.directions(1, self.num_features, generator)
 
     def drawn(self, split: int, generator: Generator, along: Tensor) -> tuple[Tensor, Tensor]:
-        """Draw both clouds, each at half their distance from the middle."""
+        """Draw both clouds, each half the distance away from the centre."""
         told, shown = gaussian.exact_labels(self.sizes[split], self.positives[split], self.label_noise, generator)
         steps = (shown - 0.5).unsqueeze(1) * gaussian.distance(self.separability)
         return gaussian.cloud(steps, along, generator), told
@@ -121,7 +121,7 @@ class BalancedDataModule(BinaryGaussians):
 
 
 class ImbalancedDataModule(BinaryGaussians):
-    """A chosen share of positives, exact to the row; in the test split another one, if ``test_prevalence`` is given.
+    """A chosen share of positives, exact to the row; ``test_prevalence`` sets another share for the test split.
 
     >>> data = ImbalancedDataModule(prevalence=0.1, train_size=100)
     >>> int(data.ready.train[1].sum()), round(data.bayes_accuracy, 3)
@@ -134,7 +134,7 @@ class ImbalancedDataModule(BinaryGaussians):
 
 
 class PoorFeaturesDataModule(BinaryGaussians):
-    """Features that carry nothing about the label: both clouds are the same.
+    """Features without information about the label: both clouds are the same.
 
     >>> PoorFeaturesDataModule(prevalence=0.3).bayes_accuracy
     0.7

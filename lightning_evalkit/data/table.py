@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CLASSES = ("a class", "classes, of which every split has rows")
 CATEGORIES = ("a category", "categories that many rows have")
-"""What errors call one value of a column, and several."""
+"""The words for one value of a column, and for several, in errors."""
 
 
 def opened(path: str, separator: str = ",") -> Table:
@@ -36,9 +36,9 @@ def opened(path: str, separator: str = ",") -> Table:
 
 
 class Table:
-    """The columns of a file by name. A final class knows its format: names, columns, and how rows are called."""
+    """The columns of a file by name. A final class knows its format: names, columns, and the words for rows."""
 
-    kept: Tensor | None = None  # the rows of the file that are left, where some were left out
+    kept: Tensor | None = None  # the remaining rows of the file, if some were dropped
 
     def __init__(self, path: str) -> None:
         self.path, self.file = path, str(Path(path).expanduser())
@@ -66,17 +66,17 @@ class Table:
         raise NotImplementedError
 
     def unreadable(self, wrong: Exception) -> InputError:
-        """The error about a file that is not what its suffix says."""
+        """The error about a file whose contents do not match its suffix."""
         return InputError(f"{self.path}: expected {Path(self.path).suffix[1:]} data, but it cannot be read: {wrong}")
 
     def texts(self) -> set[str]:
-        """The columns that hold neither numbers nor truth values, as far as the types say."""
+        """The columns whose types are neither numbers nor truth values."""
         types = self.arrow.types
         known = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
         return {field.name for field in self.schema if not any(is_kind(field.type) for is_kind in known)}
 
     def load(self, numeric: list[str], classes: list[str]) -> int:
-        """Read the columns that are needed, and say how many rows there are."""
+        """Read the needed columns, and return the number of rows."""
         self._refuse_unknown_names(numeric + classes)
         try:
             self.columns = self.read_columns(numeric, classes)
@@ -97,14 +97,14 @@ class Table:
         return torch.tensor(column.is_null(nan_is_null=True).to_numpy())
 
     def wrong(self, name: str, row: int, expected: str) -> InputError:
-        """The error about a value, with what was expected in its place."""
+        """The error about a value, with the expected ones."""
         value = self.columns.column(name)[row].as_py()
         received = "nothing" if value is None else repr(value)
         place = self.place(row if self.kept is None else int(self.kept[row]))
         return InputError(f"{self.path}, column {name!r}, {place}: expected {expected}, got {received}.")
 
     def numbers(self, name: str, gaps: bool = False) -> Tensor:
-        """A column as float64, every value finite; NaN where there is none, if there may be gaps."""
+        """A column as float64 with finite values; gaps, if allowed, are NaN."""
         column = self.columns.column(name)
         numeric = self._as_numbers(column)
         if numeric is None:
@@ -144,7 +144,7 @@ class Table:
         return self.arrow.float64(), self.arrow.bool_()
 
     def _as_numbers(self, column: Any) -> Any:
-        """The column as float64, if it consists of numbers or of truth values."""
+        """The column as float64, if it holds numbers or truth values."""
         for kind in self._numeric_types():
             if (cast := self._cast(column, kind)) is not None:
                 return cast.cast(self.arrow.float64())
@@ -161,7 +161,7 @@ class Table:
             return None
 
     def _first_refused(self, column: Any, kind: Any) -> int:
-        """The first row that has no place in a type, by halving."""
+        """The first row that does not fit a type, found by bisection."""
         low, high = 0, len(column)
         while high - low > 1:
             middle = (low + high) // 2
@@ -186,7 +186,7 @@ class Table:
 
 
 class CsvTable(Table):
-    """Values between separators, with a line of names; errors give lines of the file."""
+    """A CSV file with a header; errors give lines of the file."""
 
     def __init__(self, path: str, separator: str) -> None:
         self.separator = separator
@@ -216,7 +216,7 @@ class CsvTable(Table):
         return f"row {row + 1}"
 
     def unreadable(self, wrong: Exception) -> InputError:
-        """Usually a line with too few or too many values, or text in another encoding."""
+        """The error: usually a line with too few or too many values, or text in another encoding."""
         if isinstance(wrong, UnicodeDecodeError) or "UTF8" in str(wrong):
             refuse_other_encodings(self.file, self.path)
         width = None

@@ -1,4 +1,4 @@
-"""A CSV or Parquet file of the user's as data: what its columns mean is declared, what they hold is checked."""
+"""The user's CSV or Parquet file as data: the meaning of columns is declared, their contents are checked."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 LEAST_ROWS = 6
 """Two classes in three splits."""
 INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
-"""Names of an index that was written to the file by accident: the number of the row, which is no feature."""
+"""Names of an index that was written to the file by accident; a row number is not a feature."""
 
 
 class Contents(NamedTuple):
-    """What was read from the file; a target that is binary or of several labels has no names of classes."""
+    """The contents of the file; a binary or multilabel target has no class names."""
 
     splits: Splits
     features: list[str]
@@ -44,7 +44,7 @@ class Contents(NamedTuple):
 
 
 class TabularDataModule(TensorDataModule):
-    """A CSV file with a line of names, or a Parquet file: stratified splits, features on the training rows' scale.
+    """A CSV file with a header, or a Parquet file: stratified splits, features standardised on the training rows.
 
     ``target`` is a column, or a list of columns that are labels (0 or 1 each). One column is binary if it holds 0 and 1
     or false and true, or if ``positive`` says which of its two values is the positive one; three values or more are
@@ -57,10 +57,10 @@ class TabularDataModule(TensorDataModule):
         path: A file that ends in .csv or .parquet.
         target: The column to predict, or a list of columns that are labels of 0 and 1.
         features: The columns to predict from; by default all that have no other role.
-        exclude: Columns that are no features.
+        exclude: Columns that are not features.
         categorical: Features that are categories, as one column of 0 and 1 each; "auto" for all that hold texts.
-        missing: What to do with gaps in features: "mean" or "median" of the training rows stands for them, and a
-            category of its own; "drop" leaves out rows with a gap in any column that is used.
+        missing: How to treat gaps in features: "mean" or "median" of the training rows fills them (in categories, a
+            category of its own does); "drop" removes rows with a gap in any column that is used.
         weight: A column of sample weights.
         val_share: Share of the rows to validate on.
         test_share: Share of the rows to test on, and to predict.
@@ -128,7 +128,7 @@ class TabularDataModule(TensorDataModule):
         return self._contents.class_names
 
     def splits(self, device: torch.device) -> Splits:
-        """What the file holds."""
+        """Read, split and encode the file."""
         return self._contents.splits
 
     @cached_property
@@ -158,7 +158,7 @@ class TabularDataModule(TensorDataModule):
         return frozenset(chosen)
 
     def _load(self, table: Table, features: list[str], weights: list[str], categories: frozenset[str]) -> None:
-        """Read the columns, and leave out rows with gaps where that was asked for."""
+        """Read the columns, and drop rows with gaps if declared."""
         numeric = [name for name in features if name not in categories]
         rows = table.load([*numeric, *weights], [*(name for name in features if name in categories), *self.targets])
         dropped = table.drop_gaps() if self.missing == "drop" else 0
@@ -190,7 +190,7 @@ def _check_rows(rows: int, path: str) -> None:
 
 
 def _weights(table: Table, name: str, rows: SplitRows) -> Tensor:
-    """A column of weights, with something to weigh in each split."""
+    """Read the column of weights; every split needs a weight above 0."""
     weights = table.numbers(name)
     if (weights < 0).any():
         raise table.wrong(name, int((weights < 0).int().argmax()), "a weight of 0 or more")

@@ -1,7 +1,7 @@
 """Reads the target of a file: two values, one of them positive; classes; or labels.
 
-A class is what is written. Numbers decide only the order: 01 and 1 are two classes, because they may be article numbers
-or codes. Spellings that nobody would tell apart (1 and 1.0, spaces around a text) are refused if both occur.
+A class is its spelling; numbers decide only the order. 01 and 1 are two classes, because they may be article numbers or
+codes. Spellings that nobody would distinguish (1 and 1.0, spaces around a text) are refused if both occur.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MEANT = {True: ("true", "yes", "on", "1"), False: ("false", "no", "off", "0")}
 
 
 class Target(NamedTuple):
-    """The target, and the names of its classes (of two, the positive one last) or of its labels."""
+    """The target and the names of its labels or of its classes; the positive one of two classes is last."""
 
     values: Tensor
     names: list[str]
@@ -57,7 +57,7 @@ def one_target(table: Table, column: str, positive: Any) -> Target:
 
 
 def labels(table: Table, columns: list[str]) -> Target:
-    """Read a 0 or 1 for each row and label, however they are written."""
+    """Read a 0 or 1 for each row and label, in any spelling."""
     return Target(torch.stack([_label(table, column) for column in columns], 1), columns)
 
 
@@ -101,7 +101,7 @@ def _refuse_two_spellings(table: Table, column: str, codes: Tensor, written: lis
 
 
 def _spellings(written: list[Any]) -> list[Any]:
-    """Texts without what nobody would tell apart: outer spaces, Unicode forms, 1 and 1.0, True and true."""
+    """Normalise spellings that nobody would distinguish: outer spaces, Unicode forms, 1 and 1.0, True and true."""
     if not isinstance(written[0], str):
         return written
     texts = [normalize("NFC", text.strip()) for text in written]

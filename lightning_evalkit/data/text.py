@@ -1,4 +1,4 @@
-"""Texts as data: the user's file, tokens of its texts, and batches as Hugging Face models take them."""
+"""Texts as data: reads the user's file, tokenises its texts, and yields batches for Hugging Face models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TextLoader(TensorLoader):
     def batch(self, tensors: tuple[Tensor, ...]) -> dict[str, Tensor]:
         """Tokens and labels by name."""
         ids, mask, target = tensors
-        if ids.is_cpu and len(ids):  # elsewhere the host would wait for the length
+        if ids.is_cpu and len(ids):  # on other devices the host would wait for the length
             used = mask.any(0).nonzero().flatten()
             first, last = (int(used[0]), int(used[-1]) + 1) if len(used) else (0, 1)
             ids, mask = ids[:, first:last], mask[:, first:last]
@@ -37,7 +37,7 @@ class TextLoader(TensorLoader):
 
 
 class LabelledTexts(NamedTuple):
-    """Texts, what is to be predicted, the rows of each split, and the names of classes if there are three or more."""
+    """Texts, their target, the rows of each split, and the names of three or more classes."""
 
     texts: list[str]
     target: Target
@@ -46,7 +46,7 @@ class LabelledTexts(NamedTuple):
 
 
 class TokenDataModule(TensorDataModule):
-    """Texts as tokens. A final class says what its ``labelled_texts`` are.
+    """Texts as tokens. A final class defines ``labelled_texts``.
 
     Args:
         tokenizer: The name or path of a tokenizer; without one, it is trained on the training texts.
@@ -71,17 +71,17 @@ class TokenDataModule(TensorDataModule):
         self.tokenizer_name, self.vocabulary, self.max_length = tokenizer, vocabulary, max_length
 
     def __str__(self) -> str:
-        """Lightning's own would load the data to say how much there is."""
+        """Show the class alone; Lightning's own text would load the data to count rows."""
         return f"{type(self).__name__}(tokenizer={self.tokenizer_name or 'trained on the texts'})"
 
     @cached_property
     def labelled_texts(self) -> LabelledTexts:
-        """The texts, made or read once."""
+        """Make or read the texts, once."""
         raise NotImplementedError
 
     @cached_property
     def tokenizer(self) -> Any:
-        """The tokenizer; one that is trained knows the training texts only."""
+        """The tokenizer; if it is trained here, on the training texts only."""
         if self.tokenizer_name is not None:
             return tokens.loaded(self.tokenizer_name)
         texts, _, rows, _ = self.labelled_texts
@@ -176,7 +176,7 @@ class TextDataModule(TokenDataModule):
 
     @cached_property
     def labelled_texts(self) -> LabelledTexts:
-        """What the file holds."""
+        """Read the file."""
         table = opened_text(self.path, self.separator)
         table.load([], [self.text, *self.targets])
         texts, target = _texts(table, self.text), self._target(table)

@@ -1,4 +1,4 @@
-"""Texts into numbers of tokens, by a tokenizer that was trained elsewhere or on the texts themselves."""
+"""Turns texts into token ids, with a pretrained tokenizer or one trained on the texts themselves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPECIAL = {
 
 
 def loaded(name: str) -> Any:
-    """The tokenizer of a name or a path."""
+    """Load the tokenizer of a name or a path."""
     with required("transformers", extra="transformers"):
         from transformers import AutoTokenizer
     tokenizer = AutoTokenizer.from_pretrained(name)
@@ -37,7 +37,7 @@ def loaded(name: str) -> Any:
 
 
 def trained(texts: Sequence[str], size: int) -> Any:
-    """Byte pairs of lower-case texts, at most ``size`` tokens; equal texts give equal tokenizers.
+    """Train byte pairs on lower-case texts, at most ``size`` tokens; equal texts give equal tokenizers.
 
     The alphabet is all bytes, in a fixed order, so that nothing depends on the order of a hash table and no character
     is unknown.
@@ -61,7 +61,7 @@ def trained(texts: Sequence[str], size: int) -> Any:
 
 
 def encoded(tokenizer: Any, texts: Sequence[str], max_length: int, source: str) -> tuple[Tensor, Tensor]:
-    """Numbers of tokens, (N, tokens), filled up to the longest text, and 1 where there is a token of the text."""
+    """Return token ids of shape (N, tokens), padded to the longest text, and a mask that is 1 for real tokens."""
     rows = tokenizer(list(texts), truncation=True, max_length=max_length, padding="longest", verbose=False)
     tokens, mask = torch.tensor(rows["input_ids"]), torch.tensor(rows["attention_mask"])
     full = (mask.sum(1) == max_length).nonzero().flatten().tolist()

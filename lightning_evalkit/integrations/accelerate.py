@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class AcceleratorMetrics:
     """An evaluation in an Accelerate loop: ``update`` with every batch of a prepared loader, ``compute`` at its end.
 
-    The rows that Accelerate repeats in the last batch are left out, so that the numbers are those of one process.
-    ``compute`` is called on all processes, gives plain floats, and takes one all-reduce; the next ``update`` begins
-    the next evaluation. An evaluation that was interrupted has to be forgotten by ``reset``.
+    It leaves out the rows that Accelerate repeats in the last batch, so the numbers equal those of one process. Call
+    ``compute`` on all processes: it returns plain floats and takes one all-reduce. The next ``update`` begins the next
+    evaluation. Call ``reset`` after an interrupted evaluation.
     """
 
     def __init__(self, evaluation: Evaluation, accelerator: Any) -> None:
@@ -32,7 +32,7 @@ class AcceleratorMetrics:
 
     @property
     def evaluation(self) -> Evaluation:
-        """What the last evaluation counted, or the present one so far."""
+        """The counts of the last evaluation, or of the current one so far."""
         return self._counting.evaluation
 
     def update(self, preds: Tensor, target: Tensor, *sample_weight: Tensor) -> None:
@@ -47,11 +47,11 @@ class AcceleratorMetrics:
         return self._counting.values()
 
     def reset(self) -> None:
-        """Begin from nothing."""
+        """Forget all counts."""
         self._counting.reset()
 
     def _own_rows(self, rows: int) -> int:
-        """The rows of a batch of this process that are no repeats: gathered by process, those are at the end."""
+        """How many rows of this process's batch are not repeats; gathered by process, repeats are at the end."""
         loader = self._accelerator.gradient_state.active_dataloader
         if loader is None:
             raise InputError(
@@ -65,7 +65,7 @@ class AcceleratorMetrics:
         return min(max(real - before, 0), rows)
 
     def _last_rows(self, loader: Any, together: int) -> int:
-        """How many of the rows that all processes get last are no repeats."""
+        """How many rows of the last batch of all processes are not repeats."""
         sampler, dataset = getattr(loader, "batch_sampler", None), loader.dataset
         if loader.remainder > 0 and not hasattr(sampler, "even_batches"):  # one process reads and hands out
             return int(loader.remainder)

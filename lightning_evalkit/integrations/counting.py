@@ -1,4 +1,4 @@
-"""Evaluations one after the other, each from nothing: what trainers without a start signal need."""
+"""Counts evaluations one after the other, for trainers that do not signal the start of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Counting:
     """Counts rows; the first row after a result, or after ``reset``, begins the next evaluation.
 
-    What was counted stays readable until then: ``evaluation.explain()`` is about the last result.
+    The counts stay readable until then: ``evaluation.explain()`` explains the last result.
     """
 
     def __init__(self, evaluation: Evaluation, over_ranks: bool) -> None:
@@ -35,11 +35,11 @@ class Counting:
 
     @property
     def task(self) -> Any:
-        """What the tensors are declared to be."""
+        """The declared meaning of the tensors."""
         return self.evaluation.tally.counter.task
 
     def reset(self) -> None:
-        """Begin from nothing."""
+        """Forget all counts."""
         self.evaluation.reset()
         self.rows, self.finished, self._range = 0, False, None
 
@@ -56,7 +56,7 @@ class Counting:
         self.rows += len(truth)
 
     def values(self) -> dict[str, float]:
-        """Every number as a plain float, and the end of this evaluation."""
+        """Return every number as a plain float, and end this evaluation."""
         values = {name: float(value) for name, value in self.evaluation.compute().items()}
         self.finished = True
         if self._range is not None:
@@ -72,10 +72,10 @@ class Counting:
     # ---- probabilities that are declared as logits
 
     def _look_at(self, scores: Tensor, target: Tensor) -> None:
-        """Keep the smallest and the largest score, on the device: nothing is read before the result."""
+        """Track the smallest and largest score on the device; they are read with the result."""
         if self.task.inputs != "logits" or not scores.numel():
             return
-        if self.task.ignored and scores.ndim >= target.ndim:  # padding is no score
+        if self.task.ignored and scores.ndim >= target.ndim:  # padding is not a score
             left_out = self.task.left_out(target)
             left_out = left_out.reshape(*left_out.shape, *[1] * (scores.ndim - target.ndim))
             scores = torch.where(left_out, 0.5, scores) if scores.shape[: target.ndim] == target.shape else scores

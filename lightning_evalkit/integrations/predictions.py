@@ -1,4 +1,4 @@
-"""What a Hugging Face model predicts and its labels, in the shapes that evaluations count.
+"""Arranges the predictions and labels of a Hugging Face model in the shapes that evaluations count.
 
 Their models put classes last, (N, C) or (N, tokens, C), and two classes are two logits.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def batches(predictions: Any, labels: Any) -> Iterator[tuple[Any, Any]]:
-    """One batch; or each of a list of them, as ``eval_do_concat_batches=False`` gives."""
+    """Yield the one batch, or each batch of a list, as ``eval_do_concat_batches=False`` gives them."""
     if not (isinstance(predictions, list) and isinstance(labels, list)):
         yield predictions, labels
     elif len(predictions) != len(labels):
@@ -33,7 +33,7 @@ def batches(predictions: Any, labels: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def scores_and_labels(predictions: Any, labels: Any) -> tuple[Any, Any]:
-    """The first output of a model that has several, which is its logits, and the labels of the only label name."""
+    """Return the logits, which are the first of several outputs, and the labels of the only label name."""
     if labels is None:
         raise InputError(
             "expected labels beside the predictions, got None: name the data set's column of labels 'labels', or set "

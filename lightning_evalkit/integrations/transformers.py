@@ -1,4 +1,4 @@
-"""The Hugging Face Trainer: an evaluation as its ``compute_metrics``, in constant memory where batches are given.
+"""The Hugging Face Trainer: an evaluation as its ``compute_metrics``, in constant memory if given batches.
 
 What the Trainer does (transformers 5.23, ``Trainer.evaluation_loop``), and what follows:
 
@@ -31,12 +31,12 @@ class TrainerMetrics:
     """An evaluation as ``compute_metrics`` of the Hugging Face Trainer, with and without ``batch_eval_metrics=True``.
 
     ``Trainer(..., compute_metrics=metrics, callbacks=[metrics.callback])`` reports every number of the evaluation as a
-    plain float: "eval_exact_match", "eval_hamming_accuracy", "eval_accuracy/<label>". The callback says where an
-    evaluation begins, so that one that was interrupted leaves nothing behind, and tells when rows or metrics are
-    missing. Logits are the first output of the model; ``take``, a function of predictions and labels, chooses others,
-    and returns (preds, target) or, for a weighted evaluation, (preds, target, sample_weight). Token classifiers need
-    ``ignore_index=-100`` in their ``MulticlassEvaluation``; a ``BinaryEvaluation`` takes one logit per row or two.
-    ``metrics.evaluation`` keeps what the last evaluation counted: ``metrics.evaluation.explain()``.
+    plain float: "eval_exact_match", "eval_hamming_accuracy", "eval_accuracy/<label>". The callback marks where an
+    evaluation begins, so that an interrupted one leaves no counts, and warns if rows or metrics are missing. Logits are
+    the first output of the model; ``take(predictions, labels)`` chooses others, and returns (preds, target) or, for a
+    weighted evaluation, (preds, target, sample_weight). Token classifiers need ``ignore_index=-100`` in their
+    ``MulticlassEvaluation``; a ``BinaryEvaluation`` takes one logit per row or two. ``metrics.evaluation`` keeps the
+    counts of the last evaluation: ``metrics.evaluation.explain()``.
 
     >>> import numpy
     >>> from lightning_evalkit import MultilabelEvaluation
@@ -57,11 +57,11 @@ class TrainerMetrics:
 
     @property
     def evaluation(self) -> Evaluation:
-        """What the last evaluation counted, or the present one so far."""
+        """The counts of the last evaluation, or of the current one so far."""
         return self._counting.evaluation
 
     def __call__(self, prediction: Any, compute_result: bool | None = None) -> dict[str, float]:
-        """Every number of a whole evaluation; of one batch (``compute_result`` is given) with the last one only."""
+        """Return every number of a whole evaluation; with batches (``compute_result`` is given), after the last one."""
         predictions, labels = prediction[0], prediction[1]
         if compute_result is None:
             self._counting.reset()
@@ -74,7 +74,7 @@ class TrainerMetrics:
 
 
 class EvaluationBounds(TrainerCallback):  # type: ignore[misc]  # transformers is not read by mypy
-    """Says where an evaluation begins and ends, and what was missing in it."""
+    """Marks where an evaluation begins and ends, and warns about missing rows or metrics."""
 
     def __init__(self, counting: Counting) -> None:
         self._counting = counting
@@ -83,7 +83,7 @@ class EvaluationBounds(TrainerCallback):  # type: ignore[misc]  # transformers i
         self._calls, self._has_result = 0, False
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **_: Any) -> None:
-        """Begin with the first batch of a loader, or of another reading of it."""
+        """Begin an evaluation at the first batch of a loader, or of another pass over it."""
         begun = _times_begun(eval_dataloader)
         if self._loader() is not eval_dataloader or self._begun != begun:
             self._counting.reset()
@@ -91,7 +91,7 @@ class EvaluationBounds(TrainerCallback):  # type: ignore[misc]  # transformers i
             self._calls, self._has_result = 0, False
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Tell why there are no metrics, which were asked for."""
+        """Warn why there are no metrics although they were requested."""
         if self._loader() is not None and not self._calls:
             self._counting.warn_once(
                 "expected labels in the evaluation set, but the Trainer found none and so computed no metrics: name "
@@ -105,7 +105,7 @@ class EvaluationBounds(TrainerCallback):  # type: ignore[misc]  # transformers i
         self._end()
 
     def look_for_itself(self) -> None:
-        """Tell that a batch came without a callback before it."""
+        """Warn if a batch came without the callback."""
         if self._loader() is None:
             self._counting.warn_once(
                 "expected the callback of TrainerMetrics in a Trainer with batch_eval_metrics=True, because nothing "
@@ -142,7 +142,7 @@ class EvaluationBounds(TrainerCallback):  # type: ignore[misc]  # transformers i
 
 
 def _times_begun(loader: Any) -> int:
-    """How often a loader was begun and not read to its end: Accelerate notes that for every loader it prepares."""
+    """How often a loader was started but not read to its end; Accelerate counts that for the loaders it prepares."""
     references = getattr(getattr(loader, "gradient_state", None), "dataloader_references", ())
     return sum(each is loader for each in references)
 

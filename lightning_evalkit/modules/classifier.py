@@ -1,4 +1,4 @@
-"""A LightningModule whose numbers can be trusted: one step for all stages, counted apart for each of them."""
+"""A LightningModule with one step for all stages, which counts every stage separately."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 STAGES = ("train", "val", "test")
 SHOWN = {"loss", "accuracy", "f1", "f1/macro", "exact_match"}
-"""What the progress bar shows."""
+"""The numbers in the progress bar."""
 COUNTED = "lightning_evalkit_counted"
-"""In a checkpoint: what was counted of a training epoch that was not at its end."""
+"""The checkpoint's key for the counts of an unfinished training epoch."""
 
 
 class Classifier(LightningModule):
-    """What all tasks share: batches of (features, target), and with ``weighted`` of (features, target, sample_weight).
+    """Base of all tasks: batches are (features, target), or (features, target, sample_weight) with ``weighted``.
 
-    Reported once per epoch as ``train/…``, ``val/…`` and ``test/…``: the loss of the whole epoch as if it were one
-    batch, and the statistics of the evaluation. Each stage and each dataloader has an evaluation of its own, which is
-    kept until its next epoch begins: ``module.evaluation("val").explain()`` works after training. With ``worst=0.01``
-    also ``loss_of_worst``, the share of the loss that the worst 1 % of the samples carry; with ``curves`` also AUROC,
-    average precision, calibration and the best F1; with ``intervals`` also the ends of 95 % intervals, as
-    ``val/f1/low`` and ``val/f1/high``. A checkpoint that is saved within a training epoch holds what was
-    counted of it, and a training that goes on there ends with the counts of one that was never interrupted.
+    It logs once per epoch, as ``train/…``, ``val/…`` and ``test/…``: the loss of the whole epoch as if it were one
+    batch, and the statistics of the evaluation. Each stage and each dataloader has its own evaluation, which keeps its
+    counts until its next epoch begins: ``module.evaluation("val").explain()`` works after training. ``worst=0.01`` adds
+    ``loss_of_worst``, the share of the loss that the worst 1 % of the samples carry; ``curves`` adds AUROC, average
+    precision, calibration and the best F1; ``intervals`` adds the ends of 95 % intervals, as ``val/f1/low`` and
+    ``val/f1/high``. Checkpoints hold the counts, summed over ranks, so a run resumed mid-epoch reports what an
+    uninterrupted one would.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class Classifier(LightningModule):
             Evaluations([StageMetrics(evaluation.clone(f"{stage}/"), worst, intervals)]) for stage in STAGES
         )
         self.loaders = dict.fromkeys(STAGES, 1)
-        self.corrections: list[Callable[[Tensor], Tensor]] = []  # of callbacks, while they are at work
-        self._first = 0  # batch of an epoch in this process
-        self._resumed: dict[str, Any] = {}  # what a checkpoint has counted of an epoch
-        self._joined: dict[str, Any] = {}  # what all ranks have counted of it, while they validate
+        self.corrections: list[Callable[[Tensor], Tensor]] = []  # added and removed by callbacks
+        self._first = 0  # the current batch of the epoch in this process
+        self._resumed: dict[str, Any] = {}  # the counts of an epoch from a checkpoint
+        self._joined: dict[str, Any] = {}  # the counts of all ranks during validation
 
     def evaluation(self, stage: str = "val", dataloader_idx: int = 0) -> Evaluation:
-        """The evaluation of a stage: what its last epoch counted."""
+        """Return the evaluation of a stage, with the counts of its last epoch."""
         if stage not in STAGES:
             raise InputError(f"expected a stage, 'train', 'val' or 'test', got {stage!r}.")
         if not 0 <= dataloader_idx < len(self._of(stage)):
@@ -86,15 +86,15 @@ class Classifier(LightningModule):
         return self.arranged(self.network(features))
 
     def arranged(self, logits: Tensor) -> Tensor:
-        """What the network gives, in the form of the task."""
+        """Arrange the network's output in the form of the task."""
         raise NotImplementedError
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Logits into probabilities."""
+        """Turn logits into probabilities."""
         raise NotImplementedError
 
     def decided(self, logits: Tensor) -> Tensor:
-        """The logits that predictions are made of: those of the network, with what ``corrections`` make of them."""
+        """The logits to evaluate and predict with: those of the network, after all ``corrections``."""
         for correction in self.corrections:
             logits = correction(logits)
         return logits
@@ -111,7 +111,7 @@ class Classifier(LightningModule):
         features, target, weight = self._parts(batch)
         logits = self(features)
         kept, decided = self._of(stage)[dataloader_idx], self.decided(logits).detach()
-        kept.evaluation.update(decided, target, weight)  # which says what is wrong with a batch
+        kept.evaluation.update(decided, target, weight)  # raises an error that describes the batch
         losses = self.loss(logits, target, weight)
         kept.add(losses)
         result = {"loss": losses.mean(), "logits": decided, "target": target}
@@ -144,7 +144,7 @@ class Classifier(LightningModule):
     # ---- epochs
 
     def setup(self, stage: str) -> None:
-        """Lightning advises to join ranks when it sees plain values; these are joined already."""
+        """Silence Lightning's advice on ``sync_dist``: the logged values are already computed across ranks."""
         told = rf"It is recommended to use `self.log\(['\"]({'|'.join(STAGES)})/"
         warnings.filterwarnings("ignore", message=told)
 
@@ -162,7 +162,7 @@ class Classifier(LightningModule):
         self._begin("test", len(self.trainer.num_test_batches))
 
     def on_train_epoch_end(self) -> None:
-        """Log the epoch, unless all of its batches were in another process that has not left their counts."""
+        """Log the epoch, unless all its batches ran in another process whose counts are lost."""
         if self._of("train")[0].resumed or batches(self.trainer).current.processed > self._first:
             self._end("train")
 
@@ -175,7 +175,7 @@ class Classifier(LightningModule):
         self._end("test")
 
     def _begin(self, stage: str, loaders: int) -> None:
-        """One evaluation per dataloader, with Lightning's own suffix where there are several."""
+        """Start one evaluation per dataloader, with Lightning's suffix if there are several."""
         kept, self.loaders[stage] = self._of(stage), loaders
         while len(kept) < loaders:
             kept.append(kept[0].another().to(self.device).train())  # as Lightning expects after a sanity check
@@ -183,29 +183,29 @@ class Classifier(LightningModule):
             each.reset(f"/dataloader_idx_{place}" if loaders > 1 else "")
 
     def _end(self, stage: str) -> None:
-        """Every rank asks the same, also one that had no data: joining them is a collective."""
-        if self.trainer.sanity_checking:  # whose numbers nobody sees, and whose few rows may leave some undefined
+        """Compute on every rank, also on one without data: it is a collective."""
+        if self.trainer.sanity_checking:  # its numbers are not shown, and its few rows may leave some undefined
             return
         for kept in self._of(stage)[: self.loaders[stage]]:
             for name, value in kept.values().items():
                 shown = name.removeprefix(f"{stage}/").removesuffix(kept.evaluation.postfix or "") in SHOWN
                 self.log(name, value, prog_bar=shown, add_dataloader_idx=False)
 
-    # ---- going on within an epoch
+    # ---- resuming mid-epoch
 
     def configure_callbacks(self) -> list[Callback]:
-        """What Lightning leaves out when it resumes a training."""
+        """Add ExactResume, which completes Lightning's resuming."""
         found = any(isinstance(each, ExactResume) for each in callbacks_of(self.trainer))
         return [] if found else [ExactResume()]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep what was counted of an epoch that is not at its end."""
+        """Save the counts of an unfinished epoch."""
         counted = self._counted()
         if counted:
             checkpoint[COUNTED] = counted
 
     def _counted(self) -> dict[str, Any]:
-        """Over all ranks; where one has failed, or may be elsewhere, as they were joined last."""
+        """The counts of all ranks; if one has failed or may be elsewhere, the last known ones."""
         progress = batches(self.trainer).current
         in_work = progress.ready > progress.processed
         if self.trainer.world_size > 1 and (self.trainer.interrupted or in_work):
@@ -216,19 +216,19 @@ class Classifier(LightningModule):
         return counted
 
     def on_validation_start(self) -> None:
-        """Join ranks while there are all: one that fails in validation would take along what it has counted."""
+        """Sum the counts of all ranks now: a rank that fails in validation would lose its own."""
         self._joined = self._counted() if self.trainer.world_size > 1 else {}
 
     def on_validation_end(self) -> None:
-        """More will be counted."""
+        """Forget the sum: training continues to count."""
         self._joined = {}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take what was counted, for a training to go on with."""
+        """Take the saved counts, from which training resumes."""
         self._resumed = checkpoint.get(COUNTED, {})
 
     def on_train_start(self) -> None:
-        """Go on with an epoch, which Lightning then does not start."""
+        """Resume an epoch; Lightning does not call on_train_epoch_start then."""
         self._begin("train", 1)
         resumed, self._resumed, self._first = self._resumed, {}, batches(self.trainer).current.processed
         if is_mid_epoch(self.trainer):

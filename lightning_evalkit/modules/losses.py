@@ -32,7 +32,7 @@ class Losses(NamedTuple):
 
 
 class Loss(Module):
-    """What both losses share: weights of positives or classes, and the focal factor (1 - p)^gamma.
+    """Base of both losses: weights of positives or classes, and the focal factor (1 - p)^gamma.
 
     p = exp(-cross-entropy) is the predicted probability of the true class, so samples that are right already count
     less.

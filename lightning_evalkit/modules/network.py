@@ -1,4 +1,4 @@
-"""The network of a classifier that is given none."""
+"""The default network of a classifier."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def built(network: Module | None, num_features: int | None, hidden: Sequence[int
 
 
 def left_out() -> list[str]:
-    """Hyperparameters that are not saved: a network built by hand, whose weights are in the checkpoint.
+    """Hyperparameters to leave out: a network built by hand, whose weights are in the checkpoint.
 
     A network that the command line describes is saved as that description, and built again from it.
     """

@@ -1,4 +1,4 @@
-"""What a module counts in one stage and dataloader, and how a checkpoint stores it mid-epoch."""
+"""The counts of a module in one stage and dataloader, and their state in a checkpoint mid-epoch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IN_WORK = "in_work"
 
 
 class Evaluations(ModuleList):
-    """What is counted of one stage, of each dataloader: one line in Lightning's summary of a module."""
+    """The metrics of one stage, by dataloader: a single line in Lightning's model summary."""
 
 
 class StageMetrics(Module):
@@ -34,7 +34,7 @@ class StageMetrics(Module):
         self.losses: Any = ModuleDict({"loss": MeanLoss()})
         if worst is not None:
             self.losses["loss_of_worst"] = WorstLossShare(worst)
-        self._loaded: dict[str, int] = {}  # batches that each tally has of a checkpoint
+        self._loaded: dict[str, int] = {}  # batches of each tally that come from a checkpoint
         self._again: list[tuple[Tally, Totals | None]] = []
 
     def another(self) -> StageMetrics:
@@ -42,7 +42,7 @@ class StageMetrics(Module):
         return StageMetrics(self.evaluation.clone(), self.worst, self.intervals)
 
     def reset(self, postfix: str) -> None:
-        """Start an epoch, reported under names that end so."""
+        """Start an epoch whose names have this postfix."""
         for tally in self._tallies().values():
             tally.reset()
         self.evaluation.postfix = postfix
@@ -60,7 +60,7 @@ class StageMetrics(Module):
         ends = self.evaluation.interval_ends() if self.intervals else {}
         return {**losses, **self.evaluation.compute(), **ends}
 
-    # ---- checkpoints: one file for all ranks, so it holds their sum, with which the first rank goes on
+    # ---- checkpoints: one file for all ranks, so it holds their sum, from which the first rank resumes
 
     @property
     def resumed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Texts: a Hugging Face model as the network of a classifier."""
+"""A classifier of texts whose network is a Hugging Face model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NOT_OF_THE_MODEL = ("labels", "sample_weight")
 OF_OTHER_OUTPUTS = ("id2label", "label2id")
-"""Names that a configuration object has for two labels by default; older releases count them instead."""
+"""Options that a configuration object fills in for two labels; older releases take their number from these."""
 
 
 class TextClassifier(Classifier):
@@ -35,7 +35,7 @@ class TextClassifier(Classifier):
         config: A configuration with its "model_type", for a model with random weights.
         num_labels: How many labels a text has, each yes or no.
         label_names: What the labels are called.
-        num_classes: How many classes there are, of which a text has one.
+        num_classes: How many classes there are; a text has one of them.
         class_names: What the classes are called.
         vocab_size: How many tokens a model with random weights knows.
         learning_rate: Of Adam.
@@ -43,7 +43,7 @@ class TextClassifier(Classifier):
         class_weights: Weigh the losses of each class.
         threshold: On the probability, one number or one per label.
         per_label: Report statistics of every label or class too.
-        statistics: Names of what is reported.
+        statistics: Names of the reported statistics.
         curves: Report AUROC, average precision and calibration too.
         weighted: Batches have sample weights.
         worst: Report the share of the loss that this share of the texts carries.
@@ -100,16 +100,16 @@ class TextClassifier(Classifier):
         """Logits in the form of the task."""
         given = {name: tensor for name, tensor in features.items() if name not in NOT_OF_THE_MODEL}
         rows = len(given["input_ids"])
-        if not rows:  # as a rank without rows gets them: models refuse that, but other ranks may wait for this one
+        if not rows:  # a rank may get no rows: models refuse an empty batch, but other ranks may wait for this one
             given = {name: tensor.new_ones((1, *tensor.shape[1:])) for name, tensor in given.items()}
         return self.arranged(self.network(**given).logits[:rows])
 
     def arranged(self, logits: Tensor) -> Tensor:
-        """One logit per text where there is one question."""
+        """Arrange one logit per text for a binary problem."""
         return logits.squeeze(1) if self.is_binary else logits
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Of each label, or of each class; those of classes add up to 1."""
+        """The probability of each label, or of each class; those of classes add up to 1."""
         return logits.softmax(1) if self.is_multiclass else logits.sigmoid()
 
     def _parts(self, batch: Any) -> tuple[Any, Tensor, Tensor | None]:
@@ -141,12 +141,12 @@ def _network(pretrained: str | None, config: dict[str, Any] | None, vocab_size: 
         if vocab_size is not None:
             options["vocab_size"] = vocab_size
         model = AutoModelForSequenceClassification.from_config(AutoConfig.for_model(**options))
-    network: Module = model.train()  # a trained model comes without dropout, and Lightning leaves that as it is
+    network: Module = model.train()  # from_pretrained returns eval mode (no dropout), and Lightning keeps it
     return network
 
 
 def _plain(config: Any) -> dict[str, Any] | None:
-    """A configuration, which may be an object of transformers, as plain values."""
+    """Convert a configuration, perhaps an object of transformers, to plain values."""
     plain: dict[str, Any] | None = config.to_dict() if hasattr(config, "to_dict") else config
     return plain
 

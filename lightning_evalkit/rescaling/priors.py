@@ -1,4 +1,4 @@
-"""Moves logits from one share of positives to another by adding a constant; nothing is learnt."""
+"""Moves logits from one share of positives to another by adding a known constant."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Scaling(Module):
 
     def __init__(self, num_classes: int | None = None, num_labels: int | None = None) -> None:
         super().__init__()
-        # checks what is given; weights of 1 are those of samples that have none
+        # checks the inputs; samples without a weight have weight 1
         self.profile = LossProfile(num_classes, num_labels, weighted=True, sync_on_compute=False)
         self.profile.persistent(False)
         self.num_classes, self.num_labels = num_classes, num_labels
@@ -41,14 +41,14 @@ class Scaling(Module):
         raise NotImplementedError
 
     def _tensors(self, logits: Any, target: Any, sample_weight: Any) -> tuple[Tensor, Tensor, Tensor | None]:
-        """What to fit to; arrays and lists as tensors."""
+        """Convert arrays and lists to the tensors to fit to."""
         logits = as_logits(logits, self.profile.device)
         target = tensor_of("target", target, logits.device)
         weighted = sample_weight is not None
         return logits, target, tensor_of("sample_weight", sample_weight, logits.device) if weighted else None
 
     def _checked(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None) -> Profile:
-        """What is known of the losses; labels have none."""
+        """The profile of the losses; it refuses labels, which have none."""
         if not len(logits):
             raise InputError("expected logits to fit to, got none.")
         profile = self.profile.to(logits.device)

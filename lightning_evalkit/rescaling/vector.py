@@ -35,7 +35,7 @@ class VectorScaling(Scaling):
 
     def __init__(self, num_classes: int | None = None, num_labels: int | None = None) -> None:
         super().__init__(num_classes, num_labels)
-        # in double precision, as scale times a large mean and the shift take each other away
+        # in double precision, as the shift cancels scale times a large mean
         kind = real_dtype(torch.get_default_device())
         self.register_buffer("scale", torch.ones(self.width, dtype=kind))
         self.register_buffer("shift", torch.zeros(self.width, dtype=kind))

@@ -1,1 +1,1 @@
-"""Values and findings into what people look at."""
+"""Shows values and findings: on a terminal, in figures, in TensorBoard, in files."""

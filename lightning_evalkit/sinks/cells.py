@@ -1,4 +1,4 @@
-"""What stands in the cells of a matrix: counts, their shares, and texts short enough for a cell."""
+"""The contents of a matrix's cells: counts, their shares, and texts short enough for a cell."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def numbers_of(matrix: Tensor, shape: tuple[int, ...]) -> Numbers:
 
 
 def ratio_of(part: Numbers, whole: Numbers) -> Numbers:
-    """NaN where there is nothing to divide by."""
+    """Divide; NaN if the divisor is 0."""
     whole = np.broadcast_to(whole, part.shape)
     return np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 0)
 
 
 def count_text(number: float) -> str:
-    """Short enough for a cell; weighted counts are not whole."""
+    """A count, short enough for a cell; weighted counts are not whole."""
     if not number.is_integer():
         return f"{number:.4g}"
     return f"{int(number):,}" if number < 1e7 else f"{number:.2e}"
 
 
 def percent_text(share: float) -> str:
-    """A share, or a dash where there is none."""
+    """A share as a percentage, or a dash if it is undefined."""
     return "–" if math.isnan(share) else f"{share:.1%}"
 
 

@@ -1,4 +1,4 @@
-"""Counts and curves into pictures: the one file that knows matplotlib. Figures are plain values, without pyplot."""
+"""Draws counts and curves: the one file that knows matplotlib. Figures are plain values, without pyplot."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 DPI, MARGIN, LINE = 110, 0.1, 0.135  # pixels per inch; inches around a figure and for a line of small letters
-SHOWN, LEAST_DPI = 350, 75  # pixels of an image in TensorBoard, which drops those between; with less, letters blur
+SHOWN, LEAST_DPI = 350, 75  # width in pixels of an image in TensorBoard, which drops pixels when it scales
 SMALL, MEDIUM, LARGE = 7.0, 8.5, 10.5  # letters, in points
-MANY_CLASSES, MANY_LABELS = 15, 100  # with more, no numbers are written into the cells
+MANY_CLASSES, MANY_LABELS = 15, 100  # more classes than this have no numbers in their cells
 WIDTH = 0.8  # inches of a column of counts
 ROOMY, TIGHT = 0.6, 0.2  # inches of a cell that has room for a count above its share, and for a count
 COLUMNS = ("TP", "FP", "FN", "TN", "precision", "recall", "F1")
@@ -53,10 +53,10 @@ STYLES: dict[str, dict[str, Any]] = {
 
 
 class Canvas(FigureCanvasAgg):
-    """Saves PNG files of few colours, and others as matplotlib does."""
+    """Saves PNG files with a small palette; leaves other formats to matplotlib."""
 
     def print_png(self, filename_or_obj: Any, *, metadata: Any = None, pil_kwargs: Any = None, **_: Any) -> None:
-        """Write a PNG; one with transparent parts, or with options of its own, is left to matplotlib."""
+        """Write a PNG; matplotlib writes those with transparency or with its own options."""
         self.draw()
         seen = np.asarray(self.buffer_rgba())
         if metadata or pil_kwargs or (seen[..., 3] < 255).any():
@@ -70,7 +70,7 @@ class Canvas(FigureCanvasAgg):
 
 
 def confusion_matrix(matrix: Tensor, names: Sequence[str], title: str = "") -> Figure:
-    """Targets in rows, predictions in columns: every count, coloured by its share of the row."""
+    """Draw targets in rows and predictions in columns: every count, coloured by its share of the row."""
     number = max(len(names), 1)
     side = np.clip(8 / number, 0.66, 1.2) if number <= MANY_CLASSES else np.clip(10 / number, 0.05, 0.4)
     figure, axes = _canvas(number * side, number * side)
@@ -78,12 +78,12 @@ def confusion_matrix(matrix: Tensor, names: Sequence[str], title: str = "") -> F
 
 
 def matrix_on(axes: Axes, matrix: Tensor, names: Sequence[str], side: float | None = None) -> Axes:
-    """Draw a confusion matrix on axes, whose cells have a side of so many inches; by default those of the axes."""
+    """Draw a confusion matrix on axes; ``side`` is that of a cell in inches, by default from the axes."""
     counts = numbers_of(matrix, (len(names), len(names)))
     shares = ratio_of(counts, counts.sum(1, keepdims=True))
     side = side or float(min(axes.bbox.size)) / axes.figure.dpi / len(names)
     few = len(names) <= MANY_CLASSES and side > TIGHT
-    # Confusions of one class among many are small shares: the square root sets them off from nothing.
+    # Confusions among many classes are small shares: the square root makes them visible.
     colours = _colours("Blues", shares if few else np.sqrt(shares))
     _paint(axes, colours, side)
     if few:
@@ -101,7 +101,7 @@ def matrix_on(axes: Axes, matrix: Tensor, names: Sequence[str], side: float | No
 
 
 def label_counts(matrix: Tensor, names: Sequence[str], title: str = "") -> Figure:
-    """One row for each 2×2 table (of a label, of a threshold): its counts, precision, recall and F1."""
+    """Draw one row for each 2×2 table (of a label or a threshold): its counts, precision, recall and F1."""
     number = max(len(names), 1)
     height = np.clip(6 / number, 0.2, 0.32) if number <= MANY_LABELS else np.clip(20 / number, 0.05, 0.2)
     figure, axes = _canvas(len(COLUMNS) * WIDTH, number * height)
@@ -109,7 +109,7 @@ def label_counts(matrix: Tensor, names: Sequence[str], title: str = "") -> Figur
 
 
 def label_counts_on(axes: Axes, matrix: Tensor, names: Sequence[str], height: float | None = None) -> Axes:
-    """Draw the rows on axes, each of so many inches; by default those of the axes."""
+    """Draw the rows on axes; their height in inches is by default that of the axes."""
     tn, fp, fn, tp = numbers_of(matrix, (len(names), 2, 2)).reshape(-1, 4).T
     counts = np.stack((tp, fp, fn, tn), 1)
     shares = ratio_of(counts, np.stack((tp + fn, fp + tn, tp + fn, fp + tn), 1))
@@ -130,7 +130,7 @@ def label_counts_on(axes: Axes, matrix: Tensor, names: Sequence[str], height: fl
 
 
 def panels(shown: Sequence[Panel], title: str = "") -> Figure:
-    """Panels with their legends in one row."""
+    """Draw panels with their legends in one row."""
     figure, first = _canvas(SIDE, SIDE)
     others = [figure.add_axes((0, 0, 1, 1), label=str(place)) for place in range(1, len(shown))]
     drawn = [panel_on(axes, panel) for axes, panel in zip([first, *others], shown, strict=True)]
@@ -140,7 +140,7 @@ def panels(shown: Sequence[Panel], title: str = "") -> Figure:
 
 
 def matrix_and_panels(matrix: Tensor, names: Sequence[str], shown: Sequence[Panel]) -> Figure:
-    """A confusion matrix, or the counts of labels, and panels beside it in one row."""
+    """Draw a confusion matrix, or the counts of labels, and panels in one row."""
     figure, first = _canvas(SIDE, SIDE)
     first = (matrix_on if matrix.ndim == 2 else label_counts_on)(first, matrix, names)
     others = [figure.add_axes((0, 0, 1, 1), label=str(place)) for place in range(len(shown))]
@@ -149,14 +149,14 @@ def matrix_and_panels(matrix: Tensor, names: Sequence[str], shown: Sequence[Pane
 
 
 def pixels(figure: Figure) -> NDArray[np.uint8]:
-    """The drawn figure, of shape (height, width, 3)."""
+    """Render a figure to pixels of shape (height, width, 3)."""
     canvas = Canvas(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3]
 
 
 def thumbnail(figure: Figure) -> NDArray[np.uint8]:
-    """The drawn figure, as wide as TensorBoard shows it or a multiple of that, so that scaling leaves out no stroke."""
+    """Render a figure at a multiple of TensorBoard's display width, so that scaling drops no stroke."""
     width, dpi = figure.get_figwidth(), figure.dpi
     times = math.ceil(width * LEAST_DPI / SHOWN)
     figure.set_dpi((SHOWN * times + 0.5) / width if times > 1 else min(DPI, (SHOWN + 0.5) / width))
@@ -180,14 +180,14 @@ def _colours(name: str, shares: Numbers) -> Numbers:
 
 
 def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    """Axes of so many inches in a figure that has no margins yet."""
+    """Make axes of this size in inches in a figure without margins."""
     figure = Figure(figsize=(width, height), dpi=DPI)
-    Canvas(figure)  # by which texts are measured
+    Canvas(figure)  # to measure texts
     return figure, figure.add_axes((0, 0, 1, 1))
 
 
 def _paint(axes: Axes, colours: Numbers, height: float) -> None:
-    """Cells, so many inches high."""
+    """Paint the cells."""
     rows, columns = colours.shape[:2]
     axes.imshow(colours, aspect="auto", interpolation="nearest")
     axes.spines[:].set_visible(False)
@@ -197,7 +197,7 @@ def _paint(axes: Axes, colours: Numbers, height: float) -> None:
 
 
 def _write(axes: Axes, colours: Numbers, texts: NDArray[np.str_]) -> None:
-    """A text into every cell, in letters that fit."""
+    """Write a text into every cell, in letters that fit."""
     size = LARGE if max(texts.shape) <= 4 else MEDIUM if len(texts) <= 10 else SMALL
     bright = colours[..., :3] ** 2.2 @ (0.2126, 0.7152, 0.0722) > 0.18  # black and white contrast alike with 0.18
     for (row, column), text in np.ndenumerate(texts):
@@ -209,7 +209,7 @@ def _write(axes: Axes, colours: Numbers, texts: NDArray[np.str_]) -> None:
 
 
 def _name(axis: Axis, names: Sequence[str], cell: float) -> None:
-    """Names beside the cells, beside every so many where there is no room for all."""
+    """Write names next to the cells; only every n-th if there is no room for all."""
     places = range(0, len(names), math.ceil(LINE / cell))
     size = MEDIUM if cell > 0.25 else SMALL
     # A name is text, not mathematics: it may have any number of dollar signs.
@@ -230,7 +230,7 @@ def _entitled(axes: Axes, title: str) -> list[Axes]:
 
 
 def _framed(figure: Figure, drawn: Sequence[Axes], columns: int = 1) -> Figure:
-    """Grow the figure by what stands around what was drawn in its size, so that nothing is cut off or shrinks."""
+    """Grow the figure by its labels and legends, so that nothing is cut off or shrinks."""
     size, rows = figure.get_size_inches(), math.ceil(len(drawn) / columns)
     boxes = [axes.get_tightbbox() for axes in drawn]
     low, high = (np.stack([getattr(box, end) for box in boxes]) / DPI for end in ("min", "max"))
@@ -265,9 +265,9 @@ def panel_on(axes: Axes, panel: Panel) -> Axes:
 
 
 def _legend(axes: Axes, artists: Sequence[tuple[Any, str]], heading: str) -> None:
-    """Below the axes, where there are no curves; names are text, not mathematics."""
+    """Put the legend below the axes, away from the curves; names are text, not mathematics."""
     handles, labels = [artist for artist, _ in artists], [label for _, label in artists]
-    numbers = [*map(str, range(len(labels)))]  # some versions leave out what begins with an underscore
+    numbers = [*map(str, range(len(labels)))]  # some versions drop names that begin with an underscore
     below = -(0.28 + LARGE / 72) / (axes.bbox.height / axes.figure.dpi)
     legend = axes.legend(
         handles,

@@ -1,4 +1,4 @@
-"""What is drawn, as plain values: lines in panels, and names short enough for a legend."""
+"""Panels as plain values: lines, and names short enough for a legend."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-NAME, TITLE = 24, 60  # characters; what is longer is shortened
+NAME, TITLE = 24, 60  # characters; longer names are shortened
 
 
 class Line(NamedTuple):
-    """Points, of several lines if they have columns; ``number`` is a colour, ``sizes`` are shares of the samples."""
+    """Points of a line, or of one line per column; ``number`` is a colour, ``sizes`` are shares of the samples."""
 
     x: ArrayLike
     y: ArrayLike
@@ -38,7 +38,7 @@ class Panel(NamedTuple):
 
 
 def shortened(text: str, most: int = NAME) -> str:
-    """In one line, with both ends kept: names often differ only at the end."""
+    """Shorten a name to one line and keep both its ends: names often differ only at the end."""
     text = " ".join(text.split())
     end = most // 3
     return text if len(text) <= most else f"{text[: most - end - 1]}…{text[-end:]}"

@@ -1,4 +1,4 @@
-"""Pixels into small PNG files: 256 colours are enough for lines and letters, and take a third of the bytes."""
+"""Turns pixels into small PNG files: 256 colours are enough for lines and letters, in a third of the bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLOURS = 256
 
 
 def png_of(pixels: NDArray[np.uint8], **options: Any) -> bytes:
-    """A PNG file of an image of shape (height, width, 3); options are Pillow's."""
+    """Encode an image of shape (height, width, 3) as PNG; options are Pillow's."""
     reduced = Image.fromarray(pixels).quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     file = BytesIO()
     reduced.save(file, "PNG", **options)

@@ -38,7 +38,7 @@ Plain = bool | int | float | str
 
 @contextmanager
 def opened(folder: str) -> Iterator[SummaryWriter]:
-    """A writer for a run of its own."""
+    """Open a writer for a separate run."""
     from torch.utils.tensorboard import SummaryWriter
 
     writer = SummaryWriter(folder)
@@ -61,7 +61,7 @@ def add_text(writer: SummaryWriter, tag: str, markdown: str, step: int) -> None:
 
 
 def add_pr_curve(writer: SummaryWriter, tag: str, counts: Counts, step: int) -> None:
-    """Write counts at up to 127 thresholds, evenly from 0 to 1; TensorBoard cuts where nothing is positive."""
+    """Write counts at up to 127 even thresholds from 0 to 1; TensorBoard cuts those without a prediction."""
     real = counts.real()
     precision, recall = (real.tp / real.predicted_positives).nan_to_num(1.0), real.tp / real.positives
     tp, fp, fn, tn = (cell.numpy() for cell in real.cells)
@@ -76,7 +76,7 @@ class SubRuns:
         self._writers: dict[str, SummaryWriter] = {}
 
     def add_scalar(self, line: str, chart: str, value: float, step: int) -> None:
-        """A point of a line, under the tag of its chart."""
+        """Write a point of a line, under the tag of its chart."""
         if line not in self._writers:
             from torch.utils.tensorboard import SummaryWriter
 
@@ -100,7 +100,7 @@ def add_charts(
 
 
 def _only(tag: str) -> str:
-    """A pattern that matches one tag; TensorBoard matches the beginning of tags."""
+    """A pattern that matches one tag only; TensorBoard matches prefixes of tags."""
     return f"{re.escape(tag)}$"
 
 
@@ -152,9 +152,9 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> Plain:
-    if getattr(value, "ndim", None) == 0:  # of torch and NumPy
+    if getattr(value, "ndim", None) == 0:  # scalars of torch and NumPy
         value = value.item()
     if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
-        return value  # what is not finite would not be shown as a number
+        return value  # TensorBoard shows no infinite number or NaN
     text = str(getattr(value, "__qualname__", value))
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -1,4 +1,4 @@
-"""Findings, tables and progress on a terminal, with rich."""
+"""Prints findings, tables and progress on a terminal, with rich."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def show(finding: Finding, console: Console | None = None) -> None:
 
 
 def show_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None:
-    """Print a diagnosis, broken into lines as wide as the terminal; without one, a line for each part."""
+    """Print a diagnosis, wrapped to the terminal's width; outside a terminal, one line for each part."""
     console = console or Console()
     if console.is_terminal or console.record:
         console.print(diagnosis)
@@ -44,7 +44,7 @@ def show_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None
 
 
 def show_table(shown: Table, console: Console | None = None) -> None:
-    """Print a table as wide as the terminal allows; without one, as wide as it is."""
+    """Print a table as wide as the terminal allows; outside a terminal, as wide as needed."""
     console = console or Console()
     if not console.is_terminal and not console.record:
         print(shown.text(), file=console.file)
@@ -53,7 +53,7 @@ def show_table(shown: Table, console: Console | None = None) -> None:
 
 
 def rendered(title: str, tables: Sequence[Table]) -> Group:
-    """A line and tables, for rich to print."""
+    """A headline and tables for rich."""
     return Group(Text(one_line(title), "bold"), *map(_rich_table, tables))
 
 
@@ -68,7 +68,7 @@ def _rich_table(shown: Table) -> RichTable:
 
 @contextmanager
 def progress(total: float) -> Iterator[Callable[[float, str], None]]:
-    """One bar over long work: call what is given with the work done so far and what is being done."""
+    """Show one bar over long work: call the yielded function with the work done so far and its current part."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     if not console.is_terminal:  # before rich 14.3 a disabled bar prints an empty line there
