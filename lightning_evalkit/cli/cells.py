@@ -1,4 +1,4 @@
-"""One point of a grid: what is run, where its result is kept, and whether that is still the result of what is asked."""
+"""One point of a grid: its options, its stored result, and whether that result is still valid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Kept(NamedTuple):
-    """What was measured, if it is finished; else why a result that is there does not count."""
+    """The stored measurements of a finished cell, or the reason why a stored result does not count."""
 
     metrics: dict[str, float] | None
     why_not: str = ""
@@ -26,7 +26,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One point of the grid; ``named`` are the texts of all options, which may name files."""
+    """One point of the grid; ``named`` holds the texts of all options, which may name files."""
 
     values: dict[str, Any]
     arguments: tuple[str, ...]
@@ -38,11 +38,11 @@ class Cell:
 
     @property
     def result(self) -> Path:
-        """The file that says that it is finished."""
+        """The file that marks the cell as finished."""
         return self.folder / "result.json"
 
     def kept(self) -> Kept:
-        """What an earlier run has left: a result only if it can be read and nothing that it depends on has changed."""
+        """The result of an earlier run, if it is readable and none of its dependencies has changed."""
         if not self.result.exists():
             return Kept(None)
         try:
@@ -57,7 +57,7 @@ class Cell:
         return Kept(None, changed) if changed else Kept(read)
 
     def _changed(self, seen: Any) -> str:
-        """What is not as it was when the result was measured."""
+        """The dependencies that have changed since the result was measured."""
         if not isinstance(seen, dict) or not all(isinstance(seen.get(part), dict) for part in ("versions", "files")):
             return f"{self.result} does not say which data and versions it is of"
         for name, now in dependencies.versions().items():
@@ -73,7 +73,7 @@ class Cell:
         return dependencies.digests(self.named, self.folder.parent)
 
     def write(self, metrics: dict[str, float], started: Started, ended: Any) -> None:
-        """Keep what was measured, with all that it depends on."""
+        """Store the measurements with their dependencies."""
         more = dependencies.digests(_defaults(ended), self.folder.parent)
         files = {**more, **dependencies.of_own_code(started.sweep), **started.inputs}
         seen = {"versions": dependencies.versions(), "files": files}
@@ -90,7 +90,7 @@ class Started(NamedTuple):
 
 
 def _defaults(ended: Any) -> list[Named]:
-    """The texts of data and model with what their classes say where no option did."""
+    """The texts of data and model, with the defaults of their classes."""
     config = getattr(ended, "config", None)
     chosen = config[config.subcommand].as_dict() if config else {}
     return list(dependencies.texts_of({name: chosen[name] for name in dependencies.INPUTS if name in chosen}))

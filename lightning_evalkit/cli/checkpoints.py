@@ -1,4 +1,4 @@
-"""Checkpoints that cannot be read, in one line; and a training that cannot write any more, kept where it can be."""
+"""Reports unreadable checkpoints in one line, and rescues a training that can no longer write."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from lightning_evalkit.trainer import Trainer
 
 NOT_THERE = (FileNotFoundError, IsADirectoryError, PermissionError)
-"""These say themselves what is wrong with a path."""
+"""Errors whose text names the path and the reason."""
 
 
 @contextmanager
 def read(path: Any) -> Iterator[None]:
-    """Anything may come out of a file that is damaged."""
+    """Read a checkpoint; a damaged file may raise anything."""
     try:
         yield
     except (ArgumentError, *NOT_THERE):
@@ -36,7 +36,7 @@ def read(path: Any) -> Iterator[None]:
 
 
 def model_of(path: Any) -> dict[str, Any]:
-    """A configuration of the model that a checkpoint was saved with; nothing where it carries no hyperparameters."""
+    """The configuration of a checkpoint's model; empty without saved hyperparameters."""
     saved = torch.load(path, map_location="cpu", weights_only=True).get("hyper_parameters", {})
     saved.pop("_instantiator", None)
     return {"class_path": saved.pop("_class_path"), "dict_kwargs": saved} if "_class_path" in saved else saved
@@ -44,7 +44,7 @@ def model_of(path: Any) -> dict[str, Any]:
 
 @contextmanager
 def kept(trainer: Trainer) -> Iterator[None]:
-    """Tell a damaged checkpoint from other faults, and end a training that cannot write with what it has learnt."""
+    """Distinguish a damaged checkpoint from other errors, and save a training that can no longer write."""
     try:
         yield
     except Exception as wrong:
@@ -72,7 +72,7 @@ def _unreadable(path: Any, wrong: Exception) -> str:
 
 
 def _of_another_network(text: str) -> str:
-    """The first weight that has another shape, or that only one of the two has."""
+    """The first weight that has another shape or is missing on one side."""
     shape = re.search(r"size mismatch for (\S+): .*?Size\((\[.*?\])\) from checkpoint, .*?Size\((\[.*?\])\)", text)
     if shape:
         return f"{shape[1]} has the shape {shape[2]} there, {shape[3]} here"
@@ -89,7 +89,7 @@ def _while_loading(wrong: Exception) -> bool:
 
 
 def _rescued(trainer: Trainer) -> str:
-    """Where the training is kept: by its own checkpoint, else, if it wants one, in a folder for what is temporary."""
+    """Say where the training is saved: in its own checkpoint, or else, if it saves any, in a temporary folder."""
     folders = {trainer.default_root_dir, *(str(each.save_dir) for each in trainer.loggers if each.save_dir)}
     place, step = f"results are written to {' and '.join(sorted(folders))}", trainer.global_step
     saved = [last_saved(each) for each in trainer.checkpoint_callbacks] if step else []

@@ -1,4 +1,4 @@
-"""What ``evalkit`` can do."""
+"""The commands of ``evalkit``."""
 
 COMMANDS = {
     "explain": "Say why two numbers of a confusion matrix are equal or not.",

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 WIDTH = 80
 HEADINGS = ("statistic", "A", "B", "B − A", "low", "high", "p", "B is")
 STAGES = {"test": "test", "val": "validation"}
-"""The first that both runs have is compared."""
+"""The stages in order of preference; the first one that both runs have is compared."""
 LEAST = 0.001
-"""A p-value below is shown as that."""
+"""Smaller p-values are shown as "below" this one."""
 
 
 class Pair(NamedTuple):
-    """What two runs have counted in one stage and dataloader."""
+    """The counts of two runs in one stage and dataloader."""
 
     name: str
     first: Saved
@@ -40,11 +40,11 @@ class Pair(NamedTuple):
 
     @property
     def evaluations(self) -> tuple[Evaluation, Evaluation]:
-        """Of both."""
+        """The evaluations of both runs."""
         return self.first.evaluation, self.second.evaluation
 
     def value(self, statistic: str) -> list[float]:
-        """Of both."""
+        """The values of both runs."""
         return [float(each[statistic].compute()) for each in self.evaluations]
 
 
@@ -96,13 +96,13 @@ def _pair(one: Mapping[str, Saved], other: Mapping[str, Saved], chosen: Namespac
 
 
 def _named(name: str, saved: Mapping[str, Saved]) -> Saved | None:
-    """Of several in one checkpoint, as "val.0" and "val.0 (1)", one in buckets."""
+    """Among several of one checkpoint, such as "val.0" and "val.0 (1)", prefer one with buckets."""
     same = [each for key, each in saved.items() if key.partition(" (")[0] == name]
     return next((each for each in same if each.evaluation.tally.counter.task.buckets), same[0] if same else None)
 
 
 def _refuse_other(pair: Pair, chosen: Namespace) -> None:
-    """Numbers of different problems are not compared, nor those of nothing."""
+    """Refuse different problems, and evaluations without samples."""
     one, other = (_problem(each) for each in pair.evaluations)
     if one != other:
         raise InputError(
@@ -173,7 +173,7 @@ def _notes(found: Mapping[str, Comparison], pair: Pair, chosen: Namespace) -> li
 
 
 def _how(each: Comparison, pair: Pair) -> str:
-    """Whether the comparison is row by row, and of how many."""
+    """Say whether the comparison is row by row, and of how many rows."""
     one, other = (_rows(evaluation) for evaluation in pair.evaluations)
     what = STAGES.get(pair.name.partition(".")[0], "")
     data = f"rows of {what} data" if what else "rows"
@@ -183,7 +183,7 @@ def _how(each: Comparison, pair: Pair) -> str:
 
 
 def _rows(evaluation: Evaluation) -> int:
-    """How many; of several labels, those of the most frequent one."""
+    """The number of rows; for several labels, that of the label with the most."""
     buckets = evaluation.tally.evidence.buckets
     if buckets is not None:
         return buckets.samples

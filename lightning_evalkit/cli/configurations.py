@@ -1,4 +1,4 @@
-"""Where the experiments' configurations are: inside the package in an installed wheel, else in the repository."""
+"""Finds the experiments' configurations: inside the package in an installed wheel, else in the repository."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BASE = EXPERIMENTS / "base.yaml"
 
 
 def located(configuration: str) -> str:
-    """The file itself if there is one; else the experiment of that name, with or without experiments/ and .yaml."""
+    """The file itself if it exists; else the experiment of that name, with or without experiments/ and .yaml."""
     name = configuration.removeprefix("experiments/").removesuffix(".yaml")
     for path in (Path(configuration), EXPERIMENTS / f"{name}.yaml"):
         if path.is_file():
@@ -34,7 +34,7 @@ def located(configuration: str) -> str:
 
 
 def _checked(path: Path) -> str:
-    """The parser of the command line does not say which file is broken."""
+    """Check a file first, because the parser's errors do not name the broken file."""
     try:
         content = read_yaml(path.read_text(encoding="utf-8"), str(path))
     except (UnicodeDecodeError, yaml.YAMLError) as wrong:
@@ -47,7 +47,7 @@ def _checked(path: Path) -> str:
 
 
 def _check_part(value: Any, *folders: Path) -> None:
-    """A model, data or trainer may be a file of its own; one that names itself is for the parser to refuse."""
+    """Check a model, data or trainer in a separate file; the parser refuses one that names itself."""
     if isinstance(value, str) and value.endswith((".yaml", ".yml", ".json")):
         for path in (folder / value for folder in (Path(), *folders)):
             if path.is_file():
@@ -56,7 +56,7 @@ def _check_part(value: Any, *folders: Path) -> None:
 
 
 def of_another_version(arguments: Sequence[str]) -> str:
-    """Which configurations another version has written: the last words of an error about them."""
+    """Name the configurations that another version has written, for the end of an error about them."""
     paths = [word.rpartition("=")[2] for word in arguments]
     found = {path: _version(path) for path in paths if path.endswith(".yaml") and Path(path).is_file()}
     other = [f"{path} was written by version {version}" for path, version in found.items() if version != __version__]
@@ -64,13 +64,13 @@ def of_another_version(arguments: Sequence[str]) -> str:
 
 
 def _version(path: str) -> str:
-    """What a run writes at the top of its configuration; one without it is not known to be of another version."""
+    """The version at the top of a configuration that a run wrote; this version if there is none."""
     found = re.search(rf"^# {HEADER}==(\S+)$", Path(path).read_text(encoding="utf-8"), re.MULTILINE)
     return found[1] if found else __version__
 
 
 def with_located(arguments: list[str]) -> list[str]:
-    """The same arguments with every configuration located, and none of them endless."""
+    """Return the arguments with every configuration located; refuse endless ones."""
     words = list(arguments)
     refuse_endless_words(words)
     for word in words:

@@ -1,4 +1,4 @@
-"""Options that say what was counted: four counts, a confusion matrix, or labels of each sample."""
+"""Options for counted data: four counts, a confusion matrix, or labels of each sample."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 CELLS = ("tp", "fp", "fn", "tn")
 LONGEST = 300
-"""Digits of a count that still has a float; no data set comes near."""
+"""The most digits of a count that a float can hold; no data set comes near."""
 
 
 def counted(chosen: Namespace) -> Counts | Classes:
-    """What the options say was counted."""
+    """Return the counts, or the labels, that the options give."""
     if chosen.targets is not None and chosen.labels is None:
         raise InputError("expected --labels, the file of predicted labels, beside --targets.")
     if chosen.matrix is None and chosen.labels is None:
@@ -31,7 +31,7 @@ def counted(chosen: Namespace) -> Counts | Classes:
 
 
 def options_given(chosen: Namespace) -> list[str]:
-    """The options among these that were given."""
+    """The given options among these."""
     return [f"--{name}" for name in (*CELLS, "counts", "matrix", "labels") if chosen[name] is not None]
 
 

@@ -1,6 +1,6 @@
-"""What a result depends on beside its options: files and folders they name, own code that was loaded, versions.
+"""The dependencies of a result besides its options: the files they name, loaded own code, versions.
 
-What a run opens without being told by an option is not known here; own code names it only in its source, which is.
+Files that a run opens without an option are unknown here, unless own code names them: its source is a dependency.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 DECIDING = ("torch", "lightning", "torchmetrics")
-"""Packages whose other versions may measure other numbers."""
+"""Packages whose version may change the measured numbers."""
 INPUTS = ("data", "model", "ckpt_path")
-"""Options that name what is read; a folder in another option may be one that is written to."""
+"""Options that name inputs; a folder in another option may be an output."""
 MOVING = "changed while it was used"
-"""Instead of a digest: nobody knows which content was read."""
+"""Stands for a digest if the contents that were read are unknown."""
 
 Named = tuple[str, str]
 """An option and a text in its value."""
 
 
 def versions() -> dict[str, str]:
-    """Of this package and of those that decide about numbers."""
+    """The versions of this package and of those that may change numbers."""
     return {"lightning_evalkit": __version__} | {name: _version(name) for name in DECIDING}
 
 
@@ -90,12 +90,12 @@ def _is_input(key: str, text: str, but: Path) -> bool:
             own, outer = but.resolve(), path.resolve()
             return key.partition(".")[0] in INPUTS and not own.is_relative_to(outer) and not outer.is_relative_to(own)
         return path.is_file()
-    except (OSError, ValueError, RuntimeError):  # no path at all
+    except (OSError, ValueError, RuntimeError):  # not a path
         return False
 
 
 def digest(text: str) -> str:
-    """The digest of a file's content; of a folder, that of all names, sizes and times in it."""
+    """The digest of a file's contents, or of all names, sizes and times in a folder."""
     path = Path(text).expanduser()
     try:
         if not path.is_dir():
@@ -114,7 +114,7 @@ def _listed(path: Path, folder: Path) -> tuple[str, int, int]:
 
 @cache
 def _of_file(path: Path, *seen: int) -> str:
-    """A file that looks as it did before is read once, however many cells depend on it."""
+    """Digest a file once, however many cells depend on it, while its size and time stay the same."""
     with path.open("rb") as file:
         whole = hashlib.sha256()
         while block := file.read(1 << 20):
@@ -123,7 +123,7 @@ def _of_file(path: Path, *seen: int) -> str:
 
 
 def of_own_code(since: float) -> dict[str, str]:
-    """The digests of all loaded modules that are not installed; one written to since then may have been read before."""
+    """The digests of all loaded modules that are not installed; a module changed since its import is unknown."""
     files = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
     own = sorted({file for file in files if file and _is_own(file)})
     return {file: digest(file) if _unmoved(file, since) else MOVING for file in own}

@@ -1,4 +1,4 @@
-"""``evalkit diagnose``: what an expert would say about the numbers of a table, a checkpoint or a run."""
+"""``evalkit diagnose``: findings about the numbers of a table, a checkpoint or a run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _parser() -> ArgumentParser:
 
 
 def _asked(chosen: Namespace) -> dict[str, Counts | Evaluation]:
-    """What is diagnosed, by name; a table that was given needs none."""
+    """The evaluations to diagnose, by name; a given table needs none."""
     if chosen.saved is None:
         table = counted(chosen)
         return {"": table if isinstance(table, Counts) else table.evaluation()}

@@ -1,4 +1,4 @@
-"""YAML that contains itself, or that a few references make immense: whoever walks over it does not come back."""
+"""Refuses YAML that contains itself, or that a few references make immense: reading it would never end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import yaml  # type: ignore[import-untyped]
 from lightning_evalkit.cli.messages import WrongError
 
 LARGEST = 1_000_000
-"""Values of a configuration, each counted as often as it is referred to."""
+"""The most values of a configuration, each counted as often as it is referred to."""
 
 
 def read_yaml(text: str, source: str) -> Any:
-    """The content of a YAML text, which ends."""
+    """Return the contents of a YAML text; refuse endless ones."""
     try:
         content = yaml.safe_load(text)
     except RecursionError as wrong:
@@ -28,10 +28,10 @@ def read_yaml(text: str, source: str) -> Any:
 
 
 def refuse_endless_words(words: list[str]) -> None:
-    """Look at the values on a command line, which are YAML too; what is none is for the parser to refuse."""
+    """Refuse endless values on a command line, which are YAML too; the parser refuses those that are not."""
     for word in words:
         value = word.partition("=")[2] if word.startswith("--") else word
-        if "&" in value and "*" in value:  # only what is named can be referred to
+        if "&" in value and "*" in value:  # only named values can be referred to
             try:
                 read_yaml(value, word)
             except yaml.YAMLError:
@@ -39,7 +39,7 @@ def refuse_endless_words(words: list[str]) -> None:
 
 
 def _size(content: Any, known: dict[int, int | None], source: str) -> int:
-    """The number of values in all, each part counted once and then known; one that is still being counted is within."""
+    """The number of all values, remembered for each part; a part that is still being counted contains itself."""
     if not isinstance(content, (dict, list, tuple)):
         return 1
     place = id(content)

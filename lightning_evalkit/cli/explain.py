@@ -1,4 +1,4 @@
-"""``evalkit explain``: why two numbers of a confusion matrix are equal, or how far and why they are apart."""
+"""``evalkit explain``: why two numbers of a confusion matrix are equal, or how far apart they are and why."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DEFAULT = ("accuracy", "f1")
-"""Of many classes they are accuracy and f1/micro, of many labels exact_match and hamming_accuracy."""
+"""The default for several classes is accuracy and f1/micro, for labels exact_match and hamming_accuracy."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print what explains two statistics of a confusion matrix."""
+    """Print the explanation of two statistics of a confusion matrix."""
     chosen = _parser().parse_args(arguments)
     _show(_finding(chosen), chosen.format)
     return 0
 
 
 def _finding(chosen: Namespace) -> Finding:
-    """Of four counts, or of what a file or a matrix holds."""
+    """Explain four counts, a file or a matrix."""
     table = counted(chosen)
     if isinstance(table, Counts):
         return explain(table, chosen.first, chosen.second, chosen.zero_division)

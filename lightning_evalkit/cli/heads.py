@@ -1,4 +1,4 @@
-"""The first lines of an experiment: its question, what to expect, and how to say what was found."""
+"""The first lines of an experiment: its question, its expectation, and the sentence for its finding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"\{([^{}]+)\}")
 
 
 class Head(NamedTuple):
-    """What a configuration says about itself."""
+    """The head of a configuration."""
 
     question: str
     expected: str
@@ -23,12 +23,12 @@ class Head(NamedTuple):
     """A sentence with the names of logged numbers in braces."""
 
     def lines(self) -> list[str]:
-        """As they stand in a file, for the configuration that a run saves."""
+        """The lines of the head, for the configuration that a run saves."""
         found = [f"Found: {self.found}"] if self.found else []
         return [f"Question: {self.question}", f"Expected: {self.expected}", *found]
 
     def finding(self, measured: Mapping[str, float]) -> str:
-        """The sentence with the numbers of a run; nothing if the run has not measured all of them.
+        """Fill the numbers of a run into the sentence; empty if the run has not measured all of them.
 
         >>> Head("Is it good?", "yes.", "accuracy {test/accuracy}.").finding({"test/accuracy": 0.91234})
         'accuracy 0.9123.'
@@ -39,7 +39,7 @@ class Head(NamedTuple):
 
 
 def as_number(value: float, form: str) -> str:
-    """A number for people, who may not know what NaN stands for."""
+    """A number for people; NaN is shown as 0/0."""
     return "0/0" if value != value else format(value, form)
 
 

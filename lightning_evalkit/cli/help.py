@@ -1,4 +1,4 @@
-"""``evalkit fit --help``: examples first, then the options in the order in which people ask for them."""
+"""``evalkit fit --help``: examples first, then the options, the most used ones first."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "help",
     ),
 }
-"""Options by what they are about; all others are the last group."""
+"""Options by subject; all others form the last group."""
 OTHERS = "Everything else"
 OWN = {
     "run": ("FOLDER", "Take configuration and best checkpoint from the folder of a run; options given here beat them."),
     "untrained": (None, "Go on without a checkpoint, with a model as it was made."),
     "output": ("FILE", "Where predictions are written, .parquet or .csv (default: a CSV file in the run's folder)."),
 }
-"""Options that the parser does not know, as they are taken out before; the last is of ``predict`` alone."""
+"""Options that are removed before Lightning's parser reads the rest; the last is for ``predict`` alone."""
 
 
 class Lines(RawDescriptionHelpFormatter, DefaultHelpFormatter):
@@ -92,7 +92,7 @@ class Lines(RawDescriptionHelpFormatter, DefaultHelpFormatter):
 
 
 def example(command: str) -> str:
-    """What to say to someone who has said nothing."""
+    """The example for a command without arguments."""
     lines = "\n".join(f"  {line}" for line in EXAMPLES[command])
     expected = "a model and data, or a configuration that names them" if command == "fit" else "a run, or a checkpoint"
     return f"evalkit {command}: expected {expected}. For example:\n{lines}\nAll options: evalkit {command} --help"

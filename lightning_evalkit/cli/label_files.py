@@ -1,4 +1,4 @@
-"""Files with a row for each sample as columns of texts: CSV, Parquet, JSON lines, NumPy arrays, one label per line.
+"""Reads files with a row for each sample: CSV, Parquet, JSON lines, NumPy arrays, or one label per line.
 
 Files without names (.npy, .txt) have one column, or one for each label, under the name that the caller gives.
 """
@@ -39,7 +39,7 @@ def columns_of(path: Path, name: str) -> Columns:
 
 
 def labels_of(path: Path, columns: Columns, name: str, advice: str = "") -> list[str]:
-    """A column of labels, of which none is missing; 1.0 is the label 1, other fractions are scores."""
+    """A column of labels without gaps; 1.0 is the label 1, other fractions are refused as scores."""
     if name not in columns:
         raise InputError(f"{path}: expected a column {name!r}, but there is none: {nearest(name, columns)}{advice}")
     labels = [WHOLE.sub(r"\1", label) for label in columns[name]]

@@ -1,4 +1,4 @@
-"""Confusion matrices and files of labels, for the command line: what a person or another program has counted."""
+"""Reads confusion matrices and files of labels for the command line."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from lightning_evalkit.evaluation.base import Evaluation
 
 MOST = 100_000_000
-"""Samples of a matrix, each of which is counted."""
+"""The most samples of a matrix, each of which is counted."""
 MATRIX = 1_000
-"""Classes of which it is kept which is taken for which: it says how sure averages are."""
+"""The most classes whose whole confusion matrix is kept, which intervals of averages need."""
 BUCKETS = 1024
-"""Labels of a sample depend on each other, so that samples are counted apart."""
+"""The number of buckets: labels of a sample depend on each other, so samples are counted in buckets."""
 YES_NO = {"0": 0, "1": 1, "false": 0, "true": 1}
 
 
@@ -42,7 +42,7 @@ class Classes:
     names: Sequence[str]
 
     def evaluation(self, names: Sequence[str] = (), zero_division: float = nan) -> Evaluation:
-        """They, counted."""
+        """Count them."""
         from lightning_evalkit.evaluation import MulticlassEvaluation
 
         options: dict[str, Any] = {"zero_division": zero_division, "confusion_matrix": len(self.names) <= MATRIX}
@@ -51,7 +51,7 @@ class Classes:
         return evaluation
 
     def explained(self, names: Sequence[str], zero_division: float) -> Finding:
-        """Why two numbers of them are equal or not."""
+        """Explain why two of their numbers are equal or not."""
         first, second = names or (None, None)
         evaluation: Any = self.evaluation(names, zero_division)
         finding: Finding = evaluation.explain(first, second)
@@ -63,7 +63,7 @@ class Labels(Classes):
     """Predictions and targets of several labels."""
 
     def evaluation(self, names: Sequence[str] = (), zero_division: float = nan) -> Evaluation:
-        """They, counted, with the numbers that are asked about."""
+        """Count them, with the requested numbers."""
         from lightning_evalkit.evaluation import MultilabelEvaluation
         from lightning_evalkit.evaluation.multilabel import DEFAULT
 
@@ -134,7 +134,7 @@ def read_labels(chosen: Namespace) -> Counts | Classes:
 
 
 def _beside(path: Path, columns: Columns, other: Path, name: str) -> Columns:
-    """The columns of two files whose rows are the same samples."""
+    """Join the columns of two files whose rows are the same samples."""
     targets = columns_of(other, name)
     sizes = [len(next(iter(each.values()))) for each in (columns, targets)]
     if sizes[0] != sizes[1]:
@@ -159,7 +159,7 @@ def _yes_no(path: Path, columns: Columns, name: str) -> list[int]:
 
 
 def _one(path: Path, preds: list[str], target: list[str], chosen: Namespace) -> Counts | Classes:
-    """Two labels are binary, unless told otherwise; more are classes, sorted as numbers if all are."""
+    """Two labels are binary unless declared otherwise; more are classes, sorted as numbers if all are numbers."""
     known = {*preds, *target}
     names = sorted(known, key=(lambda name: (int(name), name)) if all(map(_is_count, known)) else None)
     if chosen.positive is None and {name.lower() for name in names} <= YES_NO.keys() and chosen.task != "multiclass":

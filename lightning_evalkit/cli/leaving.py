@@ -1,7 +1,7 @@
-"""The way out of the command line, which cannot hang.
+"""Ends the process of the command line, without ever hanging.
 
-The interpreter's own way out waits for threads, then for exit handlers, then takes apart what torch and Lightning have
-built, and any of them may block. Here threads and exit handlers have some time; the rest is left to the system.
+The interpreter waits for threads, then for exit handlers, then destroys the objects of torch and Lightning; each of
+these may block. Here threads and exit handlers get limited time, and the operating system cleans up the rest.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 VARIABLE = "EVALKIT_EXIT_SECONDS"
 SECONDS = 60.0
-"""For threads and exit handlers, some of which upload results; the environment may say another number."""
+"""Seconds for threads and exit handlers, some of which upload results; the environment may set another number."""
 
 
 def console() -> NoReturn:
-    """Run the command line as a program of its own, and end the process."""
+    """Run the command line as a program, and end the process."""
     code = 1
     try:
         code = _code_of(_run)
@@ -49,7 +49,7 @@ def find_own_modules() -> None:
 
 
 def _code_of(command: Callable[[], int]) -> int:
-    """What the interpreter would make of a result, of ``SystemExit`` and of any other error."""
+    """The exit code that the interpreter gives for a result, a ``SystemExit`` or any other error."""
     try:
         return command()
     except SystemExit as stopped:
@@ -65,16 +65,16 @@ def _code_of(command: Callable[[], int]) -> int:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process with this code: at once after threads and exit handlers, else when their time is up."""
+    """End the process with this code, as soon as threads and exit handlers have ended or their time is up."""
     code = _flushed(code)
     seconds = _seconds()
     watch = threading.Timer(seconds, _give_up, (code, seconds))
     watch.daemon = True
     try:
-        if hasattr(signal, "SIGALRM"):  # should even the thread that watches get no turn, the system ends the process
+        if hasattr(signal, "SIGALRM"):  # if even the watching thread gets no turn, the system ends the process
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, 2 * seconds + 1)
-        with suppress(RuntimeError):  # no more threads to be had
+        with suppress(RuntimeError):  # no thread can be started
             watch.start()
         with suppress(BaseException):  # an impatient second Ctrl-C
             threading._shutdown()  # type: ignore[attr-defined]
@@ -100,16 +100,16 @@ def _give_up(code: int, seconds: float) -> None:
 
 
 def _flushed(code: int) -> int:
-    """Write out all that was printed; where that fails, there is no success to report any more."""
+    """Flush the output; if that fails, the command has failed."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         try:
             if stream is not None and not stream.closed:
                 stream.flush()
         except (OSError, ValueError) as wrong:
-            setattr(sys, name, None)  # it is told once
+            setattr(sys, name, None)  # say it once
             code = code or UNWRITTEN
-            if not isinstance(wrong, BrokenPipeError):  # who has stopped reading needs no explanation
+            if not isinstance(wrong, BrokenPipeError):  # a reader that has left needs no explanation
                 _complain(wrong)
     return code
 

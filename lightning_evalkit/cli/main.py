@@ -1,4 +1,4 @@
-"""Choosing a command. Each is imported when it is asked for: explaining a table should not wait for Lightning."""
+"""Chooses a command and imports only that one: explaining a table should not wait for Lightning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNWRITTEN = 120
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; wrong use is one readable line and exit code 2."""
+    """Run a command; wrong use prints one readable line and gives exit code 2."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     if not words:

@@ -1,4 +1,4 @@
-"""What went wrong, in one line: of a nested message of the argument parser only what a person can act on."""
+"""Errors in one line: reduces a nested message of the argument parser to the part a person can act on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ with required("jsonargparse"):
 UNION = "Does not validate against any of the Union subtypes"
 OF_A_CLASS = ("class_path", "init_args", "dict_kwargs")
 TOP = ("model", "data", "trainer", "optimizer", "lr_scheduler", "seed_everything", "ckpt_path")
-"""What a configuration may hold."""
+"""The parts of a configuration."""
 
 
 class WrongError(Exception):
@@ -25,11 +25,11 @@ class WrongError(Exception):
 
 
 USER_ERRORS = (WrongError, ArgumentError, DeclarationError, InputError, OSError)
-"""Faults of what was asked for: they are told in one line, others with where they happened."""
+"""Errors of the user's request, printed in one line; others keep their traceback."""
 
 
 def in_one_line(error: BaseException) -> str:
-    """The innermost complaint of an error, under the name of the option it is about.
+    """The innermost complaint of an error, with the name of its option.
 
     >>> in_one_line(WrongError("Parser key \\"data.size\\":\\n  - Expected a <class 'int'>. Got value: x"))
     'data.size: expected an int, got x.'
@@ -64,7 +64,7 @@ def _public(module: str) -> list[str]:
 
 
 def _about_unknown(option: str) -> str:
-    """An option that is none of a class which was named."""
+    """The message about an unknown option of the command or the trainer."""
     owner, _, name = option.partition(".")
     trainer = import_module("lightning.pytorch").Trainer
     known = inspect.signature(trainer).parameters if owner == "trainer" else TOP
@@ -72,7 +72,7 @@ def _about_unknown(option: str) -> str:
 
 
 def _unset(text: str) -> str:
-    """A parameter without a default that nothing was linked to."""
+    """The message about a parameter that has no default and no link."""
     given = re.search(r"Given value: Namespace\(class_path='([\w.]+)', init_args=Namespace\((.*)\)\)", text)
     if given is None:
         return ""
@@ -99,7 +99,7 @@ def _about_option(path: str, option: str, text: str) -> str:
 
 
 def _expected(inner: str) -> str:
-    """All that would have been right, and what came."""
+    """The expected types, and the received value."""
     kinds = re.findall(r"Expected an? <class '(?:[\w.]*\.)?(\w+)'>", inner)
     words = [f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in kinds if kind != "NoneType"]
     choices = re.findall(r"Expected a typing\.Literal\[([^]]*)\]", inner)
@@ -109,7 +109,7 @@ def _expected(inner: str) -> str:
 
 
 def _first(inner: str) -> str:
-    """The first line that says something."""
+    """The first line of a complaint."""
     lines = [line.strip(" -") for line in inner.split("Given value type")[0].splitlines()]
     lines = [line for line in lines if line and not line.endswith(":") and UNION not in line]
     return re.sub(r'^Parser key "[^"]+":\s*', "", lines[0] if lines else inner)
@@ -121,7 +121,7 @@ def _found(path: str) -> Any:
 
 
 def _classes(text: str) -> list[str]:
-    """The names of all classes that could stand there."""
+    """The names of all classes that fit there."""
     bases = re.findall(r"([\w.]+\.[A-Z]\w*)", re.findall(r"Subtypes: \[(.*)\]", text)[-1])
     return sorted({each.__name__ for base in bases for each in _below(_found(base)) if each.__name__[0] != "_"})
 

@@ -1,4 +1,4 @@
-"""Runs inside other commands: the same code as ``evalkit fit``, without its words, and with its numbers."""
+"""Runs inside other commands: the same code as ``evalkit fit``, silent, and returning its numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUIET = (
 
 
 class Ticking(Callback):
-    """Tells how far a training is, as a share."""
+    """Reports the progress of a training as a share."""
 
     def __init__(self, tell: Callable[[float], None]) -> None:
         self.tell = tell
@@ -36,7 +36,7 @@ class Ticking(Callback):
 
 
 def fitted(arguments: Sequence[str], tell: Callable[[float], None]) -> tuple[EvalkitCLI, dict[str, float]]:
-    """Train, then test if there is something to test on; the run, and every number it logged last."""
+    """Train, test if there is test data, and return the run with the last value of every logged number."""
     with _quiet():
         done = launched(["fit", *arguments, *QUIET], extra=[Ticking(tell)])
         measured = measured_by(done.trainer)
@@ -53,7 +53,7 @@ def tested(arguments: Sequence[str]) -> tuple[EvalkitCLI, dict[str, float]]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Lightning's remarks about every single run would bury the table."""
+    """Silence Lightning's messages about every single run, which would bury the table."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Options of ``evalkit`` that Lightning's parser does not know: they are taken out of the command line before."""
+"""Options of ``evalkit`` that are removed from the command line before Lightning's parser reads it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WITH_VALUE = ("--run", "--output")
 
 
 class OwnOptions(NamedTuple):
-    """Whose configuration and checkpoint are taken, whether there may be none, and where predictions go."""
+    """The run whose configuration and checkpoint are used, whether there may be none, and the predictions' path."""
 
     run: str | None = None
     untrained: bool = False
@@ -21,7 +21,7 @@ class OwnOptions(NamedTuple):
 
 
 def taken(arguments: Sequence[str]) -> tuple[OwnOptions, list[str]]:
-    """The own options, and the words that are left."""
+    """Return our own options, and the remaining words."""
     found: dict[str, str] = {}
     left: list[str] = []
     words = iter(arguments)

@@ -1,7 +1,7 @@
-"""Predictions as a table: for every row its number, scores, label and target, as CSV or Parquet.
+"""Writes predictions as a table: number, scores, label and target of every row, as CSV or Parquet.
 
-Rows are numbered from 0, as they stand in the file or data set where the data module tells, else as they are read.
-Steps that return something else than scores are kept as torch saves them.
+Rows are numbered from 0: as in the file or data set if the data module knows it, else in reading order. If steps
+return something other than scores, ``torch.save`` writes that.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Predictions(BasePredictionWriter):
             self.columns.setdefault(name, []).extend(values)
 
     def _rows(self, trainer: Trainer, loader: int, size: int, given: Sequence[int] | None) -> list[int]:
-        """The numbers of rows, each once over all ranks."""
+        """The row numbers, each once across ranks."""
         first = self.read.get(loader, 0)
         self.read[loader] = first + size
         if given:
@@ -88,7 +88,7 @@ class Predictions(BasePredictionWriter):
             if values.ndim == 2:
                 called = names if len(names) == values.shape[1] else [str(place) for place in range(values.shape[1])]
                 told |= {f"{name}_{each}": column.tolist() for each, column in zip(called, values.T, strict=True)}
-            elif names and not values.is_floating_point():  # numbers of classes
+            elif names and not values.is_floating_point():  # class indices
                 told[name] = [names[code] if 0 <= code < len(names) else str(code) for code in values.tolist()]
             else:
                 told[name] = values.tolist()
@@ -128,7 +128,7 @@ def _save(predicted: list[Any], path: Path) -> Path:
 
 
 def scores_of(prediction: Any) -> dict[str, Tensor] | None:
-    """Columns of numbers by their names: "score" and, of a dict, what else it has; None if it is something else."""
+    """Columns of numbers by name: "score", and the other entries of a dict; None for anything else."""
     parts = prediction if isinstance(prediction, dict) else {"score": prediction}
     if not parts or not all(isinstance(part, Tensor) and part.ndim in (1, 2) for part in parts.values()):
         return None
@@ -156,14 +156,14 @@ def target_of(batch: Any, size: int) -> Tensor | None:
 
 
 def names_by(module: Any) -> Sequence[str]:
-    """The names of a classifier's classes or labels; none of a binary one."""
+    """The names of a classifier's classes or labels; empty for a binary one."""
     evaluation = module.evaluation("test")
     names: Sequence[str] = getattr(evaluation, "class_names", ()) or getattr(evaluation, "label_names", ())
     return names
 
 
 def labels_by(module: Any, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What a classifier decides of its probabilities, as its evaluation counts it; nothing if that is there already."""
+    """The labels of a classifier's probabilities, as its evaluation decides; empty if it has labels already."""
     evaluation, probabilities = module.evaluation("test"), scores["score"]
     if any(name.startswith("label") for name in scores):
         return {}

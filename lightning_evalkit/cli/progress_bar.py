@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 BAR, WIDE = 10, 100
-"""Columns of the bar itself, which say less than the numbers behind it, and of a terminal with room for all."""
+"""The width of the bar, which says less than the numbers, and of a terminal with room for everything."""
 
 
 class OneLineProgressBar(RichProgressBar):
-    """Shows what validation found, then the loss, cut off where the terminal ends."""
+    """Shows validation's numbers, then the loss, cut off where the terminal ends."""
 
     def configure_columns(self, trainer: Trainer) -> list[Any]:
         """Lightning's columns with a short bar; a narrow terminal has room for the numbers instead of the speed."""
@@ -38,7 +38,7 @@ class OneLineProgressBar(RichProgressBar):
             numbers.render = lambda task: _cut_off(type(numbers).render(numbers, task))
 
     def get_metrics(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, Any]:
-        """Validation first: training's numbers are in its favour. The number of the version is in the run's folder."""
+        """Put validation first, as training's numbers are optimistic; drop the version, which names the folder."""
         shown: dict[str, Any] = super().get_metrics(trainer, pl_module)
         shown.pop("v_num", None)
         return {
@@ -47,13 +47,13 @@ class OneLineProgressBar(RichProgressBar):
 
 
 def _cut_off(text: Any) -> Any:
-    """The same text of rich, which would be broken into as many lines as it needs."""
+    """Cut a rich text off, which would otherwise wrap into several lines."""
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
 
 
 def progress_bars(config: Mapping[str, Any]) -> list[Callback]:
-    """This bar, for a trainer of such a configuration; none where it has another, or is to have none."""
+    """This bar as a list, or an empty list if the configuration has another one or disables it."""
     given = config.get("callbacks") or []
     has_one = any(isinstance(each, ProgressBar) for each in (given if isinstance(given, list) else [given]))
     unwanted = config.get("enable_progress_bar") is False or config.get("barebones")

@@ -81,7 +81,7 @@ def _parser() -> ArgumentParser:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Batches are small: more threads would cost more than they give, and very much more on a busy machine."""
+    """Use one thread: batches are small, so more threads cost more than they gain, above all on a busy machine."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -91,7 +91,7 @@ def _one_thread() -> Iterator[None]:
 
 
 class Experiment:
-    """The runs, one after the other, and what they measured."""
+    """Runs everything in order, and collects the measurements."""
 
     def __init__(self, chosen: Namespace, out: Path) -> None:
         self.epochs = chosen.epochs or (5 if chosen.quick else 20)
@@ -113,7 +113,7 @@ class Experiment:
         return len(SCENARIOS) + 1 + len(self.shares)
 
     def run(self, tell: Callable[[float, str], None]) -> None:
-        """All runs, telling how far they are."""
+        """Run everything and report the progress."""
         self.tell = tell
         for folder in _made(self.out / "logs"):
             shutil.rmtree(folder)
@@ -158,6 +158,6 @@ class Experiment:
 
 
 def _made(logs: Path) -> list[Path]:
-    """Logs of an earlier reproduction, with other shares perhaps: they would be drawn into the same charts."""
+    """The log folders of an earlier reproduction, which would appear in the same charts."""
     titles = [*SCENARIOS, SHARES_FOLDER, "one_classifier", "one_classifier_at_*", "trained_at_*"]
     return [folder for title in titles for folder in logs.glob(title)]

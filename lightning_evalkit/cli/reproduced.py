@@ -1,4 +1,4 @@
-"""What ``evalkit reproduce`` leaves behind: a figure, a report, numbers, and curves in TensorBoard."""
+"""The results of ``evalkit reproduce``: a figure, a report, numbers, and curves in TensorBoard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CURVE = [place / 200 for place in range(1, 200)]
 NAMES = {"accuracy": "accuracy", "f1": "F1"}
 FIGURE = "accuracy_equals_f1.png"
 SHARES_FOLDER = "over_share_of_positives"
-"""The run of TensorBoard whose steps are the share of positives in per cent."""
+"""The TensorBoard run whose steps are the share of positives in per cent."""
 CATEGORY = "accuracy and F1 over % of positives"
 
 Values = dict[str, list[float]]
@@ -34,30 +34,30 @@ Values = dict[str, list[float]]
 
 @dataclass
 class Reproduced:
-    """What was measured, and what follows from it."""
+    """The measured rows, and the conclusions from them."""
 
     scenarios: list[Row] = field(default_factory=list)
     findings: dict[str, Finding] = field(default_factory=dict)
     shifted: list[Row] = field(default_factory=list)
     """One classifier, tested at each share of positives."""
     trained: list[Row] = field(default_factory=list)
-    """A classifier trained at each."""
+    """The classifiers trained at each share."""
     made: Any = None
-    """The data of these."""
+    """The data modules of these classifiers."""
 
     @property
     def rows(self) -> list[Row]:
-        """All that was measured so far."""
+        """All rows measured so far."""
         return [*self.scenarios, *self.shifted, *self.trained]
 
     @property
     def pooled(self) -> Counts:
-        """All tests of one classifier together: what it does to each class does not depend on the mixture."""
+        """All tests of the one classifier together: its rates per class do not depend on the prevalence."""
         return sum((row.counts for row in self.shifted), Counts.empty())
 
     @property
     def crossing(self) -> Interval | None:
-        """Where accuracy and F1 of the one classifier are equal; not known before it was tested at every share."""
+        """The share at which accuracy and F1 of the one classifier are equal; None before all its tests."""
         return crossing_interval(self.pooled) if self.trained else None
 
     def kept(self) -> Values:
@@ -91,7 +91,7 @@ class Reproduced:
         self._log(out / "logs" / SHARES_FOLDER, figures.thumbnail(figure), kept, best)
 
     def plain(self) -> dict[str, Any]:
-        """All numbers, for JSON."""
+        """Return all numbers as plain values for JSON."""
         crossing = self.crossing
         return {
             "scenarios": [asdict(row) for row in self.scenarios],
@@ -113,7 +113,7 @@ class Reproduced:
         return "\n".join(parts) + "\n"
 
     def sentence(self) -> str:
-        """Where the two cross, by theory and as measured."""
+        """The sentence on where the two cross, in theory and as measured."""
         crossing = self.crossing
         if crossing is None:
             return "One classifier: accuracy and F1 do not cross."
@@ -123,7 +123,7 @@ class Reproduced:
         )
 
     def _seen(self) -> str:
-        """Between which shares the measured difference changes its sign."""
+        """The shares between which the measured difference changes its sign."""
         rows = sorted(self.shifted, key=lambda row: row.prevalence)
         ends = [
             f"; measured, they cross between {one.prevalence:g} and {other.prevalence:g}"
@@ -150,7 +150,7 @@ class Reproduced:
     # ---- TensorBoard
 
     def _log(self, folder: Path, image: Any, kept: Values, best: Values) -> None:
-        """The figure and the sentence, and every curve as a chart with one line for accuracy and one for F1."""
+        """Log the figure, the sentence, and every curve as a chart with one line for accuracy and one for F1."""
         from lightning_evalkit.sinks import tensorboard
 
         lines = tensorboard.SubRuns(str(folder))
@@ -167,7 +167,7 @@ class Reproduced:
     # ---- terminal
 
     def show(self, out: Path) -> None:
-        """Print the table, what follows from it, and where everything is."""
+        """Print the table, the conclusions, and the paths of all files."""
         show_table(table_of(self.rows))
         for name, finding in self.findings.items():
             print(f"{name}: {finding.headline} {finding.reasons[0] if finding.reasons else ''}")
@@ -178,7 +178,7 @@ class Reproduced:
 
 
 def _lines_and_points(lines: Values, how: str, rows: Sequence[Row]) -> list[Line]:
-    """Theory as lines, and what was measured as points with their intervals."""
+    """Theory as lines, and measurements as points with their intervals."""
     drawn, shares = [], [row.prevalence for row in rows]
     for number, (name, label) in enumerate(NAMES.items()):
         found = [row.counts.intervals(name)[name] for row in rows]

@@ -1,4 +1,4 @@
-"""What runs measured, one row each, with what the identity of accuracy and F1 says about it."""
+"""The measurements of runs, one row each, explained by the identity of accuracy and F1."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from lightning_evalkit.cli.training import EvalkitCLI
 
 NEARLY = 0.02
-"""Of all samples: fewer than so many more true negatives than true positives are called as many."""
+"""True negatives and true positives that differ by less than this share of all samples are called equal."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured in one run, and what the identity says about it."""
+    """The measurements of one run, and their explanation by the identity."""
 
     scenario: str
     prevalence: float
@@ -60,7 +60,7 @@ HEADINGS = (
 
 
 def measured_row(scenario: str, ended: EvalkitCLI, measured: dict[str, float]) -> Row:
-    """What a run that has ended measured in its test."""
+    """The row of a finished run, from its test."""
     counts = ended.model.evaluation("test").counts.exact()
     finding = explain(counts)
     accuracy, f1 = measured["test/accuracy"], measured["test/f1"]
@@ -91,5 +91,5 @@ def _why(counts: Counts) -> str:
 
 
 def table_of(rows: list[Row]) -> Table:
-    """For people to look at."""
+    """The rows as a table to print."""
     return Table(HEADINGS, tuple(row.cells() for row in rows))

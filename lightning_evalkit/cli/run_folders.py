@@ -1,4 +1,4 @@
-"""Folders of runs: the configuration and the best checkpoint of one, and none left behind by a call that failed."""
+"""Folders of runs: finds the configuration and checkpoint of one, and removes those of a failed call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.trainer import Trainer
 
 CONFIGURATION = "config.yaml"
-"""What a training saves; a test in the same folder saves its own beside it, with its own options."""
+"""The configuration of a training; a test in the same folder saves another file with its own options."""
 SHOWN = 5
 """How many runs an error names."""
 
@@ -30,18 +30,18 @@ def configuration_of(command: str) -> str:
 
 
 class Run(NamedTuple):
-    """What a run has left: its configuration and its newest checkpoint."""
+    """The configuration and the newest checkpoint of a run."""
 
     configuration: Path
     newest: Path
 
     def arguments(self) -> list[str]:
-        """The options that take both; those given behind them beat them."""
+        """The options that use both; options after them override them."""
         return [f"--config={self.configuration}", f"--ckpt_path={best_of(self.newest)}"]
 
 
 def found(folder: str) -> Run:
-    """The run of a folder, or the last of several that one experiment has left in it."""
+    """The run of a folder, or the last of several runs of one experiment in it."""
     path = Path(folder).expanduser()
     if not path.is_dir():
         raise WrongError(f"expected --run to name the folder of a run, got {folder!r}, which is no folder.")
@@ -67,7 +67,7 @@ def _age(path: Path) -> int:
 
 
 def _newest(folder: Path) -> Path | None:
-    """The checkpoint that was written last, in the folder of the run or where its configuration says."""
+    """The newest checkpoint, in the folder of the run or in the one its configuration names."""
     content = yaml.safe_load((folder / CONFIGURATION).read_text(encoding="utf-8"))
     elsewhere = [Path(place) for place in _folders(content)]
     saved = [path for place in (folder, *elsewhere) for path in place.rglob("*.ckpt")]
@@ -75,7 +75,7 @@ def _newest(folder: Path) -> Path | None:
 
 
 def _folders(content: Any) -> Iterator[str]:
-    """Where the checkpoint callbacks of a configuration write to, if it says so."""
+    """The folders of a configuration's checkpoint callbacks, as far as it names them."""
     callbacks = ((content or {}).get("trainer") or {}).get("callbacks") if isinstance(content, dict) else None
     for each in callbacks if isinstance(callbacks, list) else ():
         place = (each.get("init_args") or {}).get("dirpath") if isinstance(each, dict) else None
@@ -84,7 +84,7 @@ def _folders(content: Any) -> Iterator[str]:
 
 
 def best_of(newest: Path) -> Path:
-    """The best checkpoint that a ModelCheckpoint with a monitor knew when it saved last; else the newest."""
+    """The best checkpoint according to the last saved state of a monitoring ModelCheckpoint; else the newest."""
     with checkpoints.read(newest):
         states = torch.load(newest, weights_only=True, map_location="cpu", mmap=True).get("callbacks", {})
     for state in states.values():
@@ -98,7 +98,7 @@ def best_of(newest: Path) -> Path:
 
 @contextmanager
 def removed_after_failure(trainer: Trainer) -> Iterator[None]:
-    """Remove the folders that loggers have made if nothing came of the call: no step, and no checkpoint."""
+    """Remove the loggers' folders after a failed call without a step or a checkpoint."""
     before = {str(path) for root in map(_root, trainer.loggers) if root for path in (root, *root.glob("*"))}
     steps = trainer.global_step
     try:
@@ -111,7 +111,7 @@ def removed_after_failure(trainer: Trainer) -> Iterator[None]:
 
 
 def _root(logger: Any) -> Path | None:
-    """The folder that a logger makes its folders in."""
+    """The folder in which a logger creates its folders."""
     root = getattr(logger, "root_dir", None)
     return Path(root) if isinstance(root, str) else None
 

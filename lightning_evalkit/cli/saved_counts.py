@@ -1,4 +1,4 @@
-"""What runs have counted: in the files of ``KeepCounts``, in checkpoints, or in a saved evaluation."""
+"""Finds the counts of runs: in the files of ``KeepCounts``, in checkpoints, or in a saved evaluation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 SAVED = ("*.ckpt", "*.pt", "*.pth")
 KEPT = "counts_*.pt"
-"""What ``KeepCounts`` writes: a file for each stage; a test has a folder beside that of its training."""
+"""The files of ``KeepCounts``, one for each stage; a test has its own folder next to that of its training."""
 HOW_TO_SAVE = (
     "evalkit fit, validate and test keep them; in a program of yours the callback KeepCounts does, a checkpoint keeps "
     "those of the callback Evaluate, and torch.save(evaluation.state_dict(), 'evaluation.pt') one that is persistent()"
@@ -27,9 +27,9 @@ class Saved(NamedTuple):
 
 
 def saved_in(given: str) -> dict[str, Saved]:
-    """The evaluations by name, as "test.0", of a file, or of the newest file in a folder that holds any.
+    """Return the evaluations by name, such as "test.0", of a file or of the newest file in a folder.
 
-    Where ``KeepCounts`` wrote that, they are of the newest such file of each stage.
+    For files of ``KeepCounts``, it reads the newest file of each stage.
     """
     path = Path(given).expanduser()
     for file in [path] if path.is_file() else sorted(_files(path), key=_age):
@@ -59,7 +59,7 @@ def _read(file: Path) -> dict[str, Saved]:
         return {name: Saved(each, file) for name, each in saved_evaluations(file).items()}
     except (OSError, InputError):
         raise
-    except Exception as wrong:  # anything may come out of a file that is damaged, or of something else
+    except Exception as wrong:  # a damaged or foreign file may raise anything
         raise InputError(
             f"{file}: expected a checkpoint or a saved evaluation, but it cannot be read ({type(wrong).__name__})."
         ) from wrong

@@ -1,4 +1,4 @@
-"""Being asked to end: SIGTERM and SIGHUP end a command as Ctrl-C does, and with the code that a shell gives them."""
+"""SIGTERM and SIGHUP end a command as Ctrl-C does, with the exit code that a shell gives them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Whoever stops a service, and a terminal that is closed."""
+"""Sent by whoever stops a service, and by a terminal that is closed."""
 
 
 class Ended(SystemExit):
-    """A signal has asked to end; the code is what a shell reports for it."""
+    """Raised when a signal asks to end; the code is the one a shell reports for it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -41,13 +41,13 @@ def ending_on_signals() -> Iterator[None]:
 
 
 def _end(number: int, frame: Any) -> None:
-    """End at once, unless Lightning has put its own handler in front, which ends after the batch that is in work."""
+    """End at once, unless Lightning's own handler is installed, which ends after the batch in progress."""
     if signal.getsignal(number) is _end:
         raise ended_by(number)
 
 
 def ended_by(number: int) -> Ended:
-    """The end that a signal asks for; while it is on its way, further ones change nothing."""
+    """The exception for a signal; further signals are ignored while it is handled."""
     if signal.getsignal(number) is _end:
         signal.signal(number, signal.SIG_IGN)
     if number not in (signal.SIGTERM, signal.SIGINT):
@@ -56,7 +56,7 @@ def ended_by(number: int) -> Ended:
 
 
 def _let_go_of_the_terminal() -> None:
-    """Nothing can be printed on a terminal that was closed: without this, results would be lost with the attempt."""
+    """Discard output after a terminal was closed: a failing print would lose the results."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
         with suppress(OSError):

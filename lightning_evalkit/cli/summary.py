@@ -1,4 +1,4 @@
-"""What a run says at its end: question, expectation and finding of its experiment, numbers, files, the next command."""
+"""The summary of a run: question, expectation and finding of its experiment, numbers, files, the next command."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 STAGES = ("train", "val", "test")
 MOST = 40
-"""Rows of the table; the loggers have all."""
+"""The most rows of the table; the loggers have all."""
 INDENT = 12
 WIDEST = 100
 
 
 def show(ended: EvalkitCLI, command: str, measured: Mapping[str, float]) -> None:
     """Print the summary of a training, validation or test, on one process."""
-    folder = ended.trainer.log_dir  # every rank is asked
+    folder = ended.trainer.log_dir  # on every rank: it is a collective
     if ended.trainer.is_global_zero:
         parts = [*_about(ended.head, measured), *_numbers(measured), *_files(ended, folder, command)]
         print("\n" + "\n".join(parts), flush=True)
@@ -80,7 +80,7 @@ def _files(ended: EvalkitCLI, folder: str | None, command: str) -> Iterator[str]
 
 
 def _path(title: str, path: str) -> str:
-    """Paths are not wrapped: they are to be copied."""
+    """Print a path unwrapped, so that it can be copied."""
     return f"{title + ':':{INDENT}}{path}"
 
 

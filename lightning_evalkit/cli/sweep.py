@@ -1,7 +1,7 @@
 """``evalkit sweep``: a grid of values over any configuration, cell by cell, into one table.
 
-A cell that is finished is a file, written whole: the same command later runs only what is missing, or what depends on
-something that has changed since. A cell that fails is reported at the end and does not stop the others.
+Every finished cell is a file, written atomically. The same command later runs only missing cells, and cells whose
+dependencies have changed. A cell that fails is reported at the end and does not stop the others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.cli.dependencies import Named
 
 SEEDS = ("seed", "seed_everything")
-"""Values of these are repetitions: the summary is over them."""
+"""Options whose values are repetitions: the summary averages over them."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -65,14 +65,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _tell_again(missing: list[Cell], number: int) -> None:
-    """Which results are there and do not count, and why."""
+    """Name stored results that are outdated, and why."""
     for reason, times in Counter(cell.kept().why_not for cell in missing).items():
         if reason:
             print(f"{times} of {number} cells {'is' if times == 1 else 'are'} run again: {reason}.", file=sys.stderr)
 
 
 def _tell(missing: int, number: int, failed: dict[Cell, str]) -> None:
-    """What is not done, and why."""
+    """Name unfinished and failed cells, with the reasons."""
     if missing:
         print(f"{missing} of {number} cells are not finished; the same command runs only those.", file=sys.stderr)
     for cell, reason in failed.items():
@@ -145,7 +145,7 @@ def _axis(grid: str) -> tuple[str, list[Any]]:
 
 
 def _cell(values: dict[str, Any], shared: list[str], identity: list[str], texts: list[Named], out: Path) -> Cell:
-    """Its folder's name says the values, and changes with everything that decides about the result."""
+    """Make a cell whose folder name shows its values and changes with everything that the result depends on."""
     named = "_".join(f"{key.rpartition('.')[2]}={as_text(value)}" for key, value in values.items())
     digest = hashlib.sha256(json.dumps([identity, values], default=str).encode()).hexdigest()[:8]
     folder = out / "cells" / (re.sub(r"[^\w.=+-]+", "-", named)[:80] + f"_{digest}")
@@ -155,7 +155,7 @@ def _cell(values: dict[str, Any], shared: list[str], identity: list[str], texts:
 
 
 def _ordered(words: list[str]) -> list[str]:
-    """The same options, classes before what is said about them."""
+    """Order the options: classes before their arguments."""
     options: list[list[str]] = []
     for word in words:
         if word.startswith("--") or not options:
@@ -199,9 +199,9 @@ def _run(cell: Cell, sweep: float, failed: dict[Cell, str], tell: Any) -> None:
 
 
 def _empty(folder: Path) -> None:
-    """Remove what is of an attempt that was not finished, or of something else."""
+    """Remove the files of an unfinished or outdated attempt."""
     if folder.exists():
-        if not os.access(folder, os.W_OK | os.X_OK):  # before some of it is gone
+        if not os.access(folder, os.W_OK | os.X_OK):  # before other files are gone
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
         shutil.rmtree(folder)
     folder.mkdir(parents=True)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.cli.heads import Head
 
 LINKED = ("num_features", "num_classes", "class_names", "num_labels", "label_names", "vocab_size")
-"""What a data module knows and a model asks for."""
+"""Attributes of a data module that are linked to arguments of a model."""
 
 
 class EvalkitParser(LightningArgumentParser):
@@ -55,7 +55,7 @@ class EvalkitCLI(LightningCLI):
     was_tested = False
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
-        """Have a run write which version its configuration is of."""
+        """Have runs write the version and the experiment's head at the top of their configuration."""
         parser = super().init_parser(**kwargs)
         parser.__class__ = EvalkitParser
         about = self.head.lines() if self.head else ()
@@ -75,7 +75,7 @@ class EvalkitCLI(LightningCLI):
             parser.link_arguments(f"data.{name}", f"model.init_args.{name}", apply_on="instantiate")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """As given, whatever else is on the command line: a sweep runs many."""
+        """Parse the given arguments only, not those of the process: a sweep runs many."""
         try:
             with _readable(ValueError):
                 self.config = parser.parse_args(args)
@@ -89,7 +89,7 @@ class EvalkitCLI(LightningCLI):
         self._take_hyperparameters()
 
     def _check_checkpoint(self, command: str) -> None:
-        """Numbers of a model that has learnt nothing are no result, unless somebody asks for them."""
+        """Refuse to evaluate an untrained model, unless ``--untrained`` says so."""
         path = self.config[command].ckpt_path
         if path == "best":
             raise WrongError(
@@ -103,10 +103,10 @@ class EvalkitCLI(LightningCLI):
             )
 
     def _parse_ckpt_path(self) -> None:
-        """Nothing: Lightning reads a checkpoint here from 2.5.5 on, and lets it win over what was asked for."""
+        """Do nothing: from 2.5.5 on Lightning reads a checkpoint here, which would override the given options."""
 
     def _take_hyperparameters(self) -> None:
-        """What the checkpoint says about its model, except where something else was asked for."""
+        """Take the model's hyperparameters from the checkpoint, except those given as options."""
         command = self.config.subcommand
         path = self.config[command].ckpt_path
         if not path or not Path(path).is_file():
@@ -125,12 +125,12 @@ class EvalkitCLI(LightningCLI):
             super()._set_seed()
 
     def instantiate_classes(self) -> None:
-        """Constructors refuse values."""
+        """Turn a constructor's refusal into one line."""
         with _readable(ValueError):
             super().instantiate_classes()
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """Without the checkpoints of a configuration, the base's too, where ``enable_checkpointing`` is false."""
+        """Drop all configured checkpoint callbacks if ``enable_checkpointing`` is false."""
         trainer = self.config_init[self.config.subcommand].trainer
         if trainer.enable_checkpointing is False:
             given = trainer.callbacks if isinstance(trainer.callbacks, list) else [trainer.callbacks]
@@ -146,7 +146,7 @@ class EvalkitCLI(LightningCLI):
         end_if_asked(self.trainer)
 
     def test_too(self) -> dict[str, float]:
-        """Test what was trained, with the best checkpoint if there is one; nothing where nothing can be tested."""
+        """Test the trained model, with the best checkpoint if there is one; skip it if there is no test."""
         if not (is_overridden("test_step", self.model) and is_overridden("test_dataloader", self.datamodule)):
             return {}
         best = getattr(self.trainer.checkpoint_callback, "best_model_path", "")
@@ -157,7 +157,7 @@ class EvalkitCLI(LightningCLI):
         return measured_by(self.trainer)
 
     def predict(self, **kwargs: Any) -> None:
-        """Predict, and write what was predicted: one file per rank."""
+        """Predict, and write the predictions: one file per rank."""
         predictions, trainer = Predictions(), self.trainer
         cast("list[Callback]", trainer.callbacks).append(predictions)  # type: ignore[attr-defined]
         trainer.predict(**kwargs | {"return_predictions": False})
@@ -167,7 +167,7 @@ class EvalkitCLI(LightningCLI):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command of the Lightning CLI, then say what came of it; an experiment ends with its test."""
+    """Run a command of the Lightning CLI and print its summary; an experiment ends with its test."""
     if len(arguments) == 1:
         print(example(arguments[0]), file=sys.stderr)
         return 2
@@ -181,12 +181,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def measured_by(trainer: Trainer) -> dict[str, float]:
-    """Every number that was logged last."""
+    """The last logged value of every number."""
     return {name: float(value) for name, value in trainer.callback_metrics.items()}
 
 
 def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> EvalkitCLI:
-    """Run a command of the Lightning CLI with callbacks beyond the configured ones; gives trainer, model and data."""
+    """Run a command of the Lightning CLI with more callbacks; return its trainer, model and data."""
     own, words = taken(arguments)
     check_output(own.output)
     if own.run is not None:
@@ -211,21 +211,21 @@ def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> Evalki
 
 
 class EndingPrediction(Callback):
-    """Ends a prediction after the batch in which SIGTERM came, as Lightning does in all other stages."""
+    """Ends a prediction after the batch in which SIGTERM arrived, as Lightning does in all other stages."""
 
     def on_predict_batch_end(self, trainer: Trainer, *_: Any) -> None:
-        """Look whether it came."""
+        """End if SIGTERM arrived."""
         end_if_asked(trainer)
 
 
 def end_if_asked(trainer: Trainer) -> None:
-    """Lightning does not look for a SIGTERM that came in the last batch of a stage."""
+    """End if SIGTERM arrived in the last batch of a stage, where Lightning does not look for it."""
     if trainer.received_sigterm:
         raise SIGTERMException
 
 
 def _only(command: str, options: OwnOptions, about: Head | None) -> type[EvalkitCLI]:
-    """Without the parsers of the other commands, which take longer to build than a short training."""
+    """Build the parser of one command only: the others take longer to build than a short training."""
 
     class OneCommand(EvalkitCLI):
         own, head = options, about
@@ -255,7 +255,7 @@ def _without_known_warnings() -> Iterator[None]:
 
 @contextmanager
 def _readable(*also: type[Exception]) -> Iterator[None]:
-    """Faults of the configuration in one line."""
+    """Report errors of the configuration in one line."""
     try:
         yield
     except (ArgumentError, MisconfigurationException) + also as wrong:  # noqa: RUF005
@@ -264,7 +264,7 @@ def _readable(*also: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Lightning makes ``sys.exit(1)`` of Ctrl-C, and may ignore further ones, and code 0 of SIGTERM: not so here."""
+    """Restore interrupts: Lightning turns Ctrl-C into ``sys.exit(1)``, may ignore further ones, and SIGTERM into 0."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
