@@ -1,4 +1,4 @@
-"""The collections that people use: metrics, projection and explanation on one tally."""
+"""Evaluations: collections of metrics, intervals and explanations on one tally."""
 
 from lightning_evalkit.evaluation.binary import BinaryEvaluation
 from lightning_evalkit.evaluation.comparison import compare

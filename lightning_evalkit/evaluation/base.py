@@ -36,13 +36,13 @@ MAX_LOGGED = 50
 
 
 class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted, MetricCollection):
-    """Entries that view one tally: what every task's evaluation shares.
+    """Base of every task's evaluation: entries that read one shared tally.
 
     Parameters of all evaluations: ``statistics`` (names from the statistics table), ``zero_division`` (the value of
     0/0; NaN by default, which warns once), ``prefix`` and ``postfix`` of the reported names, and torchmetrics' own
-    ``process_group``, ``sync_on_compute``, ``dist_sync_on_step``, ``dist_sync_fn``. With ``curves=True`` scores are
-    kept in a histogram of fixed size, by default of up to 65,536 bins (``resolution``): AUROC, average precision, Brier
-    score, log loss, calibration error and best F1 are reported too, and curves and thresholds can be asked for.
+    ``process_group``, ``sync_on_compute``, ``dist_sync_on_step``, ``dist_sync_fn``. ``curves=True`` keeps the scores in
+    a histogram of fixed size, by default of up to 65,536 bins (``resolution``), and adds AUROC, average precision,
+    Brier score, log loss, calibration error, best F1, curves and thresholds.
     """
 
     def __init__(
@@ -57,29 +57,29 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
         zero_division = checked_zero_division(zero_division)
         tally = tally_of(counter, title=type(self).__name__, **kwargs)
         super().__init__([], prefix=prefix, postfix=postfix, compute_groups=False)
-        self.__dict__["_tally"] = tally  # not registered here: it is reached, moved and copied through the entries
+        self.__dict__["_tally"] = tally  # not registered here: the entries hold, move and copy it
         self.zero_division = zero_division
         self._items_asked, self._warned_many = 0, False
         for name, readout in readouts.items():
             self[_key(name)] = Entry(name, tally, readout, zero_division)
 
     def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
-        """Refused: all entries are read from one state, which counts what was declared."""
+        """Refuse: all entries read one state, which counts what was declared."""
         if metrics or additional_metrics:
             raise DeclarationError(
                 "expected no more metrics, as all entries of an evaluation are read from its one state: name them as "
                 "statistics when it is constructed, or put other metrics into a MetricCollection beside it."
             )
-        super().add_metrics([])  # where torchmetrics 1.6 begins its bookkeeping
+        super().add_metrics([])  # torchmetrics 1.6 starts its bookkeeping here
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Evaluation:
-        """Remember what was declared."""
+        """Remember the declared arguments."""
         evaluation = super().__new__(cls)
         evaluation.__dict__["_declared"] = (args, kwargs)
         return evaluation
 
     def replace(self, **changes: Any) -> Evaluation:
-        """The same declaration with some arguments changed, and nothing counted."""
+        """Return an empty evaluation of the same declaration with some arguments changed."""
         args, kwargs = self.__dict__["_declared"]
         given = dict(signature(type(self)).bind(*args, **kwargs).arguments)
         more = given.pop("kwargs", {})
@@ -103,13 +103,13 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
     ) -> None:
         """Count a batch. If it raises, nothing of the batch was counted.
 
-        With ``buckets``, ``sample`` are the ids of the samples, whole numbers or texts, or ``cluster`` those of the
-        groups that depend on each other, such as patients.
+        With ``buckets``, ``sample`` holds the ids of the samples, integers or texts; or ``cluster`` holds the ids of
+        groups of dependent samples, such as patients.
         """
         self.tally.update(preds, target, sample_weight, **self._ids(sample, cluster))
 
     def _ids(self, sample: Any, cluster: Any) -> dict[str, Any]:
-        """The ids that were given, for an evaluation that counts by them."""
+        """The given ids, if the evaluation has buckets."""
         given = {name: ids for name, ids in (("sample", sample), ("cluster", cluster)) if ids is not None}
         if given and self.tally.counter.task.buckets is None:
             raise InputError(
@@ -126,16 +126,16 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
         sample: Any = None,
         cluster: Any = None,
     ) -> dict[str, Tensor]:
-        """Count a batch and give the values of this batch alone."""
+        """Count a batch and return the values of this batch alone."""
         totals = self.tally.batch_totals(preds, target, sample_weight, **self._ids(sample, cluster))
         evidence = self.tally.value_of(totals)
         values = {}
         for name, entry in self._entries():
-            entry._forward_cache = values[name] = entry.value_of(evidence)  # which Lightning logs on_step
+            entry._forward_cache = values[name] = entry.value_of(evidence)  # Lightning logs them on_step
         return values
 
     def compute(self) -> dict[str, Tensor]:
-        """Every number over all ranks, by one collective; each is a scalar."""
+        """Compute every number over all ranks as a scalar, by one collective."""
         evidence, entries = self.tally.compute(), self._entries()
         values = {name: entry.value_of(evidence) for name, entry in entries}
         undefined = torch.stack([value.float() for value in values.values()]).isnan().tolist()
@@ -147,7 +147,7 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
         return values
 
     def reset(self) -> None:
-        """Back to no samples."""
+        """Forget all counts."""
         self.tally.reset()
         self._items_asked = 0
         for _, entry in self._entries():
@@ -172,7 +172,7 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
         return torch.stack(rows, -2)
 
     def averaged_over(self) -> dict[str, int]:
-        """Over how many classes or labels each macro and weighted average is: those where it has a value."""
+        """The number of classes or labels in each macro and weighted average: those with a value."""
         evidence = self.tally.evidence
         readouts = {name: entry.readout for name, entry in self._entries()}
         return {
@@ -182,7 +182,7 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
         }
 
     def _explained(self, readouts: Mapping[str, Readout]) -> dict[str, float]:
-        """The numbers that readouts give, as ``compute`` reports them but in double precision."""
+        """The values of readouts as ``compute`` reports them, but in double precision."""
         evidence = self.tally.compute()
         return {name: float(each.value(evidence, self.zero_division)) for name, each in readouts.items()}
 
@@ -213,7 +213,7 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
         return isinstance(name, str) and _key(name) in self._modules
 
     def _notice_logging(self) -> None:
-        """``log_dict(evaluation)`` asks for the items in every step; with many entries that is worth a word."""
+        """Warn if ``log_dict(evaluation)``, which reads the items in every step, has many entries."""
         self._items_asked += 1
         if self._items_asked > 2 and len(self) > MAX_LOGGED and not self._warned_many:
             self._warned_many = True
@@ -226,7 +226,7 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
     # ---- copying, moving, saving
 
     def clone(self, prefix: str | None = None, postfix: str | None = None) -> Evaluation:
-        """A copy with a state of its own, under another prefix or postfix if given."""
+        """Return a copy with its own state, and another prefix or postfix if given."""
         with torch.inference_mode(False):
             copy = super().clone(prefix, postfix)
         assert isinstance(copy, Evaluation)  # a deep copy
@@ -250,7 +250,7 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
 
 
 def tally_of(counter: CountCounter, **kwargs: Any) -> EvidenceTally:
-    """The state for a counter: with the scores of its declaration, and in buckets, where those are declared."""
+    """The state for a counter, with scores and buckets if they are declared."""
     whole, buckets = with_scores(counter), counter.task.buckets
     if buckets is None:
         return EvidenceTally(whole, **kwargs)
@@ -259,13 +259,13 @@ def tally_of(counter: CountCounter, **kwargs: Any) -> EvidenceTally:
 
 
 def _key(name: str) -> str:
-    """As in an address, so that no two names meet, nor a name and an attribute (``lift``), which torch refuses."""
+    """Escape a name as in an address, so that no two names, nor a name and an attribute (``lift``), collide."""
     key = name.replace("%", "%25").replace(".", "%2E")
     return f"%{ord(key[0]):02X}{key[1:]}" if hasattr(Evaluation, key) else key
 
 
 def checked_names(inputs: Inputs, chosen: Sequence[str] | None, default: Sequence[str]) -> list[str]:
-    """The statistics to report, for inputs that are declared."""
+    """Check the statistics to report."""
     if inputs == "auto":
         raise DeclarationError(
             "an evaluation does not guess: declare inputs='logits', inputs='probabilities' or inputs='labels'."

@@ -33,7 +33,7 @@ class BinaryEvaluation(Evaluation):
 
     ``inputs`` says what ``update`` receives: "logits", "probabilities" or "labels". ``threshold`` is on the
     probability, also for logits; with a list of thresholds every statistic is reported at each, as "precision@0.9".
-    What ``best_threshold`` gives keeps its logit too, and decides here as it did there.
+    A threshold from ``best_threshold`` keeps its logit too, and decides here as it did there.
 
     >>> import torch
     >>> evaluation = BinaryEvaluation(inputs="probabilities", statistics=["accuracy", "f1"], prefix="val/")
@@ -74,12 +74,12 @@ class BinaryEvaluation(Evaluation):
 
     @property
     def counts(self) -> Counts:
-        """The counts over all ranks: scalars, or one per threshold where a list was declared."""
+        """The counts over all ranks: scalars, or one per threshold of a declared list."""
         counts = super().counts
         return counts.at(0) if isinstance(self.threshold, (int, float)) else counts
 
     def at_prevalence(self, prevalence: float) -> dict[str, Tensor]:
-        """The same numbers had the share of positives been ``prevalence``, recall and specificity kept."""
+        """The numbers at another share of positives, with unchanged recall and specificity."""
         counts = at_prevalence(self.tally.counts, prevalence)
         readouts = {name: entry.readout for name, entry in self._entries()}
         return {
@@ -91,11 +91,10 @@ class BinaryEvaluation(Evaluation):
     def explain(
         self, first: str | None = None, second: str | None = None, before: BinaryEvaluation | None = None
     ) -> Finding:
-        """Why two of the numbers are equal, or how far and why they are apart; of one number, what it says and hides.
+        """Explain why two numbers are equal, or how far apart they are and why; or what one number says and hides.
 
-        Without names they are accuracy and F1. "loss" and "accuracy" (with ``curves``; of several thresholds
-        "accuracy@0.9"): where the log loss comes from, and with an evaluation of an epoch ``before`` what has changed
-        since.
+        The default is accuracy and F1. "loss" and "accuracy" (with ``curves``; with several thresholds "accuracy@0.9")
+        explain where the log loss comes from and, given the evaluation of an epoch ``before``, what has changed since.
         """
         if (beside := beside_loss(first, second, "accuracy")) is not None:
             return self._explained_loss(beside, before)
@@ -132,14 +131,14 @@ class BinaryEvaluation(Evaluation):
         return self.tally.counts.at(self._table(name).place)
 
     def _explained_at(self, place: int, first: str = "accuracy", second: str = "f1") -> Finding:
-        """Two statistics at one of the thresholds, of which there may be several."""
+        """Explain two statistics at one of the thresholds."""
         if (nothing := self.nothing_counted()) is not None:
             return nothing
         finding = compared(self.tally.counts.at(place), first, second, self.zero_division)
         return self._sure(finding, {name: OneTable(find(name), place) for name in (first, second)})
 
     def _table(self, name: str) -> OneTable:
-        """The readout of an entry, or of any statistic where there is one threshold."""
+        """The readout of an entry, or of any statistic if there is one threshold."""
         if name not in self and isinstance(self.threshold, (int, float)):
             return OneTable(find(name), 0)
         readout = self[name].readout

@@ -1,4 +1,4 @@
-"""Two evaluations, or two tables, compared: which differences are more than chance."""
+"""Compares two evaluations or two tables: which differences are more than chance."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def compare(
     margin: float = 0.0,
     paired: bool | None = None,
 ) -> dict[str, Comparison]:
-    """How far the second is from the first, statistic by statistic: differences, intervals, verdicts on the second.
+    """Compare the second with the first, statistic by statistic: differences, intervals, and verdicts on the second.
 
-    A difference smaller than ``margin`` would not matter: the verdict is "tied" where that is certain. P-values are
-    Holm's over all statistics that are compared. The comparison is paired if both evaluations counted the same samples
-    in buckets, which is far more exact; otherwise they are taken to be independent, and ``reason`` says why.
-    ``paired=True`` refuses what cannot be paired, ``paired=False`` does without.
+    The verdict is "tied" if the difference is certainly smaller than ``margin``. P-values are adjusted by Holm's method
+    over all compared statistics. The comparison is paired, which is far more exact, if both evaluations counted the
+    same samples in buckets; otherwise it assumes independent samples, and ``reason`` says why. ``paired=True`` refuses
+    evaluations that cannot be paired, ``paired=False`` never pairs.
 
     >>> one, other = Counts(tp=40, fp=10, fn=10, tn=40), Counts(tp=49, fp=1, fn=1, tn=49)
     >>> print(compare(one, other, ["accuracy"])["accuracy"])
@@ -54,7 +54,7 @@ def compare(
 
 
 def _unpairable(first: Evaluation | Counts, second: Evaluation | Counts) -> str:
-    """Why two cannot be compared sample by sample; nothing if they can."""
+    """The reason why two cannot be paired; empty if they can."""
     if not isinstance(first, Evaluation) or not isinstance(second, Evaluation):
         return NOT_KNOWN
     one, other = (each.tally.compute().buckets for each in (first, second))

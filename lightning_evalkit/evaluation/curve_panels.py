@@ -1,4 +1,4 @@
-"""Kept scores into the lines of a figure: ROC, precision and recall, thresholds, reliability.
+"""Turns scores into the lines of a figure: ROC, precision and recall, thresholds, reliability.
 
 Curves are read at evenly spaced places, nearer than pixels: drawing takes the same time for any number of samples.
 """
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from lightning_evalkit.statistics.thresholds import Choice
 
 FEW = 3
-"""Up to so many classes or labels have lines of precision and recall over the threshold."""
+"""The most classes or labels with lines of precision and recall over the threshold."""
 PLACES = torch.linspace(0, 1, 501, dtype=torch.float64)
 ENDS = (0.0, 1.0)
 SEEN = 0.001
-"""From this width on, what bins leave open is worth a word."""
+"""From this width on, the legend shows the uncertainty of bins."""
 ENOUGH = 20
-"""Samples of a bin of reliability; one with fewer says little."""
+"""The least samples of a reliability bin; fewer say little."""
 
 
 def panels(snapshot: ScoreSnapshot) -> list[Panel]:
-    """All that is drawn of an evaluation."""
+    """All panels of an evaluation."""
     return [roc(snapshot), precision_recall(snapshot), thresholds(snapshot), reliability(snapshot)]
 
 
@@ -49,7 +49,7 @@ def roc(snapshot: ScoreSnapshot) -> Panel:
     """True-positive over false-positive rate."""
     area = curves.auroc(snapshot.scores)
     rates = zip(*(part.numpy() for part in curves.rates(curves.reached(snapshot.scores))), strict=True)
-    # Of several rates at one place the last is read; a line begins at the origin all the same.
+    # The last of several rates at one place is read, but a line begins at the origin.
     y = torch.from_numpy(np.stack([np.append(0.0, np.interp(PLACES, fpr, tpr)) for fpr, tpr in rates]))
     family = Family(
         snapshot, "AUROC", torch.cat((PLACES[:1], PLACES)), _where(y, area.value), area.value, _texts(snapshot, area)
@@ -62,7 +62,7 @@ def precision_recall(snapshot: ScoreSnapshot) -> Panel:
     """Precision over recall, in steps whose area is the average precision."""
     area = curves.average_precision(snapshot.scores)
     precision, recall = curves.precisions(curves.reached(snapshot.scores))
-    # The precision with which a recall is first reached; one of 0 is reached without any prediction.
+    # The precision at which a recall is first reached; a recall of 0 needs no prediction.
     wanted = PLACES.clamp(min=1e-9).repeat(len(recall), 1)
     places = torch.searchsorted(recall.nan_to_num(0.0), wanted).clamp(max=recall.shape[1] - 1)
     y = _where(precision.gather(1, places), area.value)
@@ -71,7 +71,7 @@ def precision_recall(snapshot: ScoreSnapshot) -> Panel:
 
 
 def thresholds(snapshot: ScoreSnapshot, costs: Mapping[str, float] | None = None) -> Panel:
-    """F1 over the threshold, the best marked; precision and recall where there is room; the mean of ``costs``."""
+    """F1 over the threshold with its best point; precision and recall if there is room; the mean of ``costs``."""
     best = best_threshold(snapshot.scores, "f1")
     cuts = torch.cat((PLACES, best.threshold[~best.threshold.isnan()])).unique()
     counts = snapshot.counts_at(cuts).real()
@@ -82,10 +82,10 @@ def thresholds(snapshot: ScoreSnapshot, costs: Mapping[str, float] | None = None
     lines, marks = family.lines(), _marks(snapshot, best)
     if len(snapshot.names) > FEW:
         return family.panel("Thresholds", "threshold", "F1", lines + marks)
-    if snapshot.unnamed:  # the number stands at its mark
+    if snapshot.unnamed:  # the number is at its mark
         lines, marks[-1] = [lines[0]._replace(label="F1")], marks[-1]._replace(label=lines[0].label)
         marks += [*_declared(snapshot), *_cost(snapshot, counts, cuts, costs)]
-    step = 1 if snapshot.unnamed else 0  # colours are left where they do not tell classes or labels apart
+    step = 1 if snapshot.unnamed else 0  # colours are free if they do not distinguish classes or labels
     precision = _where(counts.tp / counts.predicted_positives, recall[:, 0])
     lines += [Line(cuts, y, "" if k else "precision", "dashed", k + step) for k, y in enumerate(precision)]
     lines += [Line(cuts, y, "" if k else "recall", "dotted", k + 2 * step) for k, y in enumerate(recall)]
@@ -93,14 +93,14 @@ def thresholds(snapshot: ScoreSnapshot, costs: Mapping[str, float] | None = None
 
 
 def _declared(snapshot: ScoreSnapshot) -> list[Line]:
-    """Where the evaluation decides."""
+    """Lines at the declared thresholds."""
     cuts = [float(cut) for cut in snapshot.declared]
     said = f"declared: {', '.join(map(str, names_of(snapshot.declared)))}"
     return [Line((cut, cut), ENDS, "" if place else said, "dashed") for place, cut in enumerate(cuts)]
 
 
 def _cost(snapshot: ScoreSnapshot, counts: Counts, cuts: Tensor, costs: Mapping[str, float] | None) -> list[Line]:
-    """The mean cost as a share of the highest, and where it is least."""
+    """The mean cost as a share of the highest, and its minimum."""
     if costs is None:
         return []
     mean = sum(cost * getattr(counts, cell)[0] for cell, cost in costs.items()) / counts.total[0]
@@ -113,7 +113,7 @@ def _cost(snapshot: ScoreSnapshot, counts: Counts, cuts: Tensor, costs: Mapping[
 
 
 def _marks(snapshot: ScoreSnapshot, best: Choice) -> list[Line]:
-    """Points at the best thresholds of those that are named, and where there is one only, its place on the axis."""
+    """Points at the best thresholds of named curves; a single one also gets a mark on the axis."""
     points = [Line(best.threshold[k, None], best.value[k, None], "", "mark", n) for n, k in enumerate(snapshot.named)]
     if snapshot.unnamed:
         points.insert(0, Line(best.threshold.expand(2), torch.stack((0 * best.value[0], best.value[0])), "", "dotted"))
@@ -121,12 +121,12 @@ def _marks(snapshot: ScoreSnapshot, best: Choice) -> list[Line]:
 
 
 def _where(values: Tensor, defined: Tensor) -> Tensor:
-    """Rows that have a value, NaN in the place of others."""
+    """Replace rows without a value by NaN."""
     return values.where(~defined[:, None].isnan(), torch.nan)
 
 
 def _texts(ranked: ScoreSnapshot | None, area: Bounded) -> list[str]:
-    """Values, with intervals of those that are ``ranked``, and with what bins leave open where that can be seen."""
+    """Values as texts, with intervals if ``ranked``, and with the bounds of bins if they are visible."""
     said = []
     for place, (low, value, high) in enumerate(zip(*(part.tolist() for part in area), strict=True)):
         interval = _interval(ranked, place)
@@ -143,12 +143,12 @@ def _interval(ranked: ScoreSnapshot | None, place: int) -> str:
 
 
 def _heading(snapshot: ScoreSnapshot, what: str) -> str:
-    """What a legend gives of those that it names."""
+    """The heading of a legend."""
     return "" if snapshot.unnamed else what if len(snapshot.names) <= MAX_NAMED else f"{what}, where AUROC is lowest"
 
 
 def _prevalences(snapshot: ScoreSnapshot) -> list[Line]:
-    """What chance reaches: for each, of many their mean."""
+    """The level of chance: of each curve, or the mean of many."""
     shares = snapshot.positives / (snapshot.positives + snapshot.negatives)
     if len(snapshot.names) > MAX_NAMED:
         return [Line(ENDS, shares.nanmean().expand(2), "mean prevalence", "dotted")]
@@ -168,7 +168,7 @@ class Family:
     texts: Sequence[str]
 
     def lines(self) -> list[Line]:
-        """One for each; of many some with a colour and a name, the others thin, and their mean."""
+        """One line each; of many curves, some have a colour and a name, the others are thin, with their mean."""
         named, total = self.snapshot.named, len(self.values)
         shown = [Line(self.x, self.y[k], self._label(k), number=number) for number, k in enumerate(named)]
         if total <= MAX_NAMED:
@@ -185,7 +185,7 @@ class Family:
         return f"{self.what} {text}" if self.snapshot.unnamed else f"{shortened(self.snapshot.names[place])}: {text}"
 
     def panel(self, title: str, x_label: str, y_label: str, lines: Sequence[Line]) -> Panel:
-        """The curves with all that is drawn besides, and why there are none."""
+        """The curves with their marks, or the reason why there are none."""
         reasons = sorted({self.snapshot.missing(place) for place in range(len(self.values))})
         note = f"undefined: {', '.join(reasons)}" if self.y.isnan().all() else ""
         title = f"{title}, each class against the rest" if self.snapshot.exclusive else title
@@ -196,7 +196,7 @@ class Family:
 
 
 def reliability(snapshot: ScoreSnapshot) -> Panel:
-    """What happened over what was predicted, by bin of confidence; labels apart, classes together."""
+    """Observed over predicted frequency by bin of confidence; one line per label, or one for all classes."""
     errors = calibration_error(snapshot.sums)
     lines = [Line(ENDS, ENDS, "calibrated", "dotted")]
     lines += _one_reliability(snapshot) if len(errors) == 1 else _reliabilities(snapshot, errors)
@@ -228,7 +228,7 @@ def _reliabilities(snapshot: ScoreSnapshot, errors: Tensor) -> list[Line]:
 
 
 def _bins(snapshot: ScoreSnapshot, place: int, label: str, number: int | None = None) -> Line:
-    """Those that hold something, neighbours taken together until they hold enough."""
+    """The bins that hold samples; neighbours are merged until they hold enough."""
     weights, confidences, hits = _merged(*(part[place] for part in snapshot.sums[3:]))
     ends = None
     if not snapshot.weighted and len(snapshot.sums.weights) <= FEW:
@@ -239,7 +239,7 @@ def _bins(snapshot: ScoreSnapshot, place: int, label: str, number: int | None = 
 
 
 def _merged(weights: Tensor, *sums: Tensor) -> list[Tensor]:
-    """Sums of bins with at least ``ENOUGH`` samples; the last takes what is left."""
+    """Sums of bins with at least ``ENOUGH`` samples; the last takes the rest."""
     groups: list[list[int]] = [[]]
     for place in range(len(weights)):
         if groups[-1] and weights[groups[-1]].sum() >= ENOUGH and weights[place:].sum() >= ENOUGH:

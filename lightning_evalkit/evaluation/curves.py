@@ -1,4 +1,4 @@
-"""What an evaluation with ``curves=True`` can say beyond its numbers: curves, thresholds, calibration, bounds."""
+"""Curves, thresholds, calibration and bounds of an evaluation with ``curves=True``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHOSEN = ("best_f1", "best_f1_threshold")
 
 
 class Curve(NamedTuple):
-    """Two rates at falling thresholds: scores from the threshold up are positive."""
+    """Two rates at falling thresholds; scores from the threshold up are positive."""
 
     x: Tensor
     y: Tensor
@@ -39,7 +39,7 @@ class Curve(NamedTuple):
 
 
 class Reliability(NamedTuple):
-    """What was predicted and what happened, by bin of confidence; NaN where a bin is empty."""
+    """Predicted and observed frequencies by bin of confidence; NaN if a bin is empty."""
 
     confidence: Tensor
     accuracy: Tensor
@@ -47,7 +47,7 @@ class Reliability(NamedTuple):
 
 
 def declared_binning(curves: bool, resolution: int | str | None, num_curves: int) -> Binning | None:
-    """How scores are kept: bins that follow the logit, their number by default as many as fit a usual state."""
+    """The declared binning: bins that follow the logit, by default as many as fit the usual size of a state."""
     checked_flag("curves", curves)
     if not curves:
         if resolution is not None:
@@ -65,9 +65,9 @@ def declared_binning(curves: bool, resolution: int | str | None, num_curves: int
 
 
 def with_scores(counter: Any) -> Any:
-    """The counter, with the scores of its declaration where those are kept.
+    """The counter, with a score counter if the declaration has scores.
 
-    What it has checked is not checked again; of the scores of classes it looks at the largest alone.
+    The score counter does not repeat checks of the counter, which for classes sees only the largest score.
     """
     if counter.task.binning is None:
         return counter
@@ -75,7 +75,7 @@ def with_scores(counter: Any) -> Any:
 
 
 def with_curves(names: list[str], curves: bool, added: Sequence[str]) -> list[str]:
-    """The statistics to report, and those of scores with them unless some were chosen."""
+    """The statistics to report, with those of scores unless some were chosen."""
     chosen = [name for name in names if name.partition("/")[0] in SCORE_STATISTICS]
     if chosen and not curves:
         raise DeclarationError(f"{chosen[0]!r} needs the scores: declare curves=True.")
@@ -83,7 +83,7 @@ def with_curves(names: list[str], curves: bool, added: Sequence[str]) -> list[st
 
 
 class Curves:
-    """Curves of an evaluation; of several classes or labels, of the one that is named."""
+    """Adds curves to an evaluation; ``name`` chooses one of several classes or labels."""
 
     @property
     def tally(self) -> EvidenceTally:
@@ -132,23 +132,23 @@ class Curves:
         return Curve(recall[place], precision[place], points.thresholds)
 
     def cumulative_gain(self, name: str | None = None) -> Curve:
-        """Share of all samples called positive, share of the positives among them (recall), thresholds."""
+        """Share of all samples predicted positive, share of the positives found (recall), thresholds."""
         points, place = curves.reached(self._scores()), self._place(name)
         called, recall = curves.gains(points)
         return Curve(called[place], recall[place], points.thresholds)
 
     def lift(self, name: str | None = None) -> Curve:
-        """Share of all samples called positive, how many times more positives those hold than all do, thresholds."""
+        """Share of all samples predicted positive, their precision relative to the prevalence, thresholds."""
         called, recall, thresholds = self.cumulative_gain(name)
         return Curve(called[1:], recall[1:] / called[1:], thresholds[1:])
 
     def bounds(self, statistic: str = "auroc", name: str | None = None) -> Bounded:
         """Low, value and high of ``auroc`` or ``average_precision``: the exact value lies between for certain.
 
-        That of the scores as they are given, whatever rounding does; of classes' logits that of their softmax. Bounds
-        of those are about three times as wide where they were counted on an accelerator or in a compiled step, which
-        do not look how near to the edge of a bin a score is. With ``resolution="bfloat16"`` they are about the log-odds
-        as computed, in double precision where the device has it.
+        The exact value is that of the given scores, whatever rounding does; for classes' logits, that of their softmax.
+        Bounds for classes' logits are about three times as wide if they were counted on an accelerator or in a compiled
+        step, which do not check how near a score is to the edge of its bin. With ``resolution="bfloat16"`` the bounds
+        refer to the computed log-odds, in double precision if the device has it.
         """
         if statistic not in RANKED:
             raise InputError(f"expected 'auroc' or 'average_precision', got {statistic!r}.")
@@ -158,8 +158,8 @@ class Curves:
     def reliability(self, name: str | None = None) -> Reliability:
         """Mean confidence, share of hits and number of samples of each of 15 bins of confidence.
 
-        Labels have one diagram each. Of several classes the diagram without a name is about the predicted class and its
-        confidence; that of a class is about this class against the rest, from the histogram.
+        Labels have one diagram each. For classes, the diagram without a name is that of the predicted class and its
+        confidence; the diagram of a named class is one-vs-rest, from the histogram.
         """
         (scores, sums), place = self._judged(), self._judged_place(name)
         groups = binned(sums) if place is None else answers(scores, sums, place)
@@ -167,15 +167,15 @@ class Curves:
         return Reliability(confidences / weights, hits / weights, weights)
 
     def brier_decomposition(self, name: str | None = None) -> BrierParts:
-        """The Brier score as calibration + refinement + within, beside the uncertainty of the data.
+        """The Brier score as calibration + refinement + within, and the uncertainty of the data.
 
-        Of several classes all is summed over them, as the Brier score is, unless one is named; calibration and
-        refinement are then those of each class against the rest, to the width of a bin of the histogram.
+        For classes, every part is summed over them, as the Brier score is, unless one is named; calibration and
+        refinement are then one-vs-rest, to the width of a bin of the histogram.
         """
         return brier_parts(*self._judged(), self._judged_place(name))
 
     def _judged_place(self, name: str | None) -> int | None:
-        """The place of a name; None for all classes together."""
+        """The index of a name; None for all classes together."""
         if name is None and isinstance(self.tally.counter.task, Multiclass):
             return None
         return self._place(name)
@@ -186,16 +186,16 @@ class Curves:
         costs: Mapping[str, float] | None = None,
         at_least: Mapping[str, float] | None = None,
     ) -> Any:
-        """The threshold at which a statistic is best, or errors cost least; one for each class or label by its name.
+        """The threshold with the best statistic, or the least cost of errors; one for each class or label by name.
 
-        It is a ``Threshold``: a number, the probability, that keeps the logit where logits were counted.
+        It is a ``Threshold``: a probability that also keeps the logit if logits were counted.
         """
         choice: Choice = best_threshold(self._scores(), criterion, costs, at_least)
         found = dict(zip(self.curve_names(), choice.thresholds, strict=True))
         return found[""] if list(found) == [""] else found
 
     def at_threshold(self, threshold: float) -> Counts:
-        """The counts if scores above the threshold are positive; one for each class or label.
+        """The counts with scores above the threshold as positive; one for each class or label.
 
         They are exact at a declared threshold and at ``best_threshold``, elsewhere to the width of a bin.
         """
@@ -204,7 +204,7 @@ class Curves:
         return counts.at(0) if len(self.curve_names()) == 1 else counts
 
     def _declared_at(self, threshold: float, counts: Counts) -> Counts:
-        """The counts with those that were counted at this threshold itself in the place of those of bins."""
+        """Replace counts from bins by exact ones if this threshold is declared."""
         task, exact = self.tally.counter.task, self.tally.counts
         if not isinstance(task, Thresholded) or threshold not in task.thresholds:
             return counts

@@ -1,4 +1,4 @@
-"""An evaluation looked at by the rules on numbers."""
+"""Applies the rules on numbers to an evaluation."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def diagnose(
     train: Evaluation | Counts | None = None,
     against: Evaluation | Counts | None = None,
 ) -> Diagnosis:
-    """What an expert would say about these numbers; ``prevalence`` is the share of positives where they will be used.
+    """Apply the rules on numbers; ``prevalence`` is the share of positives where the model will be used.
 
-    ``train`` are the counts of the training data, whose classes may be more or less frequent, and ``against`` those of
-    another model that these are compared with. ``ignore`` are codes of rules, ``known`` are fingerprints of findings
-    that were accepted before.
+    ``train`` holds the counts of the training data, whose class frequencies may differ, and ``against`` the counts of
+    another model to compare with. ``ignore`` lists codes of rules, ``known`` fingerprints of findings that were
+    accepted before.
 
     >>> from lightning_evalkit import Counts, diagnose
     >>> [finding.code for finding in diagnose(Counts(tp=40, fp=10, fn=10, tn=40)).findings]
@@ -66,7 +66,7 @@ def _tables_of(train: Evaluation | Counts, numbers: SeenNumbers) -> dict[str, Co
 
 
 class Diagnosing:
-    """The rules on numbers, asked of an evaluation."""
+    """Adds ``diagnose`` to an evaluation."""
 
     def diagnose(
         self,
@@ -76,12 +76,12 @@ class Diagnosing:
         train: Evaluation | Counts | None = None,
         against: Evaluation | Counts | None = None,
     ) -> Diagnosis:
-        """What an expert would say about the numbers counted so far; every rank has to ask, as this joins them."""
+        """Apply the rules on numbers to the counts so far; every rank must call it, as it is a collective."""
         return diagnose(self, prevalence, ignore, known, train, against)  # type: ignore[arg-type]  # an evaluation
 
 
 def seen_numbers(evaluation: Evaluation, prevalence: float | None = None) -> SeenNumbers:
-    """The facts that the rules look at; every rank has to ask, as this joins them."""
+    """The facts that the rules read; every rank must call it, as it is a collective."""
     task: Any = evaluation.tally.counter.task
     values = {name: float(value) for name, value in evaluation.compute().items()}
     values = {entry.name: values[name] for name, entry in evaluation._entries()}
@@ -100,7 +100,7 @@ def seen_numbers(evaluation: Evaluation, prevalence: float | None = None) -> See
 
 
 def tables_of(evaluation: Evaluation) -> dict[str, Counts]:
-    """The counts of each class or label by its name; of a binary evaluation under the empty name."""
+    """The counts of each class or label by name; a binary evaluation has one empty name."""
     kind, counts = _kind(evaluation.tally.counter.task), evaluation.counts
     if kind == "binary":
         if counts.tp.ndim:

@@ -1,4 +1,4 @@
-"""How sure the difference of two numbers of one evaluation is: both are of the same samples."""
+"""The interval of the difference of two numbers of one evaluation, which share their samples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HITS = "counts do not say whether the samples that one of them gets right are th
 
 
 def difference_of(first: Readout, second: Readout, source: Source, level: float) -> Interval:
-    """First minus second, with its interval or the reason why there is none."""
+    """First minus second, with its interval or the reason for none."""
     if source.evidence.buckets is not None:
         return _by_buckets(first, second, source, level)
     value = source.value(first) - source.value(second)
@@ -69,7 +69,7 @@ def _number(readout: OneTable | Averaged | WholeMatrix, source: Source) -> Calla
 
 
 def _hits(readout: Readout, source: Source) -> int | None:
-    """How many samples have their target among the k largest scores; of accuracy, among the first."""
+    """How many samples have their target among the k largest scores; k is 1 for accuracy."""
     if isinstance(readout, TopK):
         return int(source.evidence.hits[readout.k])
     if isinstance(readout, WholeMatrix) and readout.statistic.name == "accuracy":
@@ -78,7 +78,7 @@ def _hits(readout: Readout, source: Source) -> int | None:
 
 
 def _nested(first: int, second: int, samples: int, level: float) -> Interval:
-    """Of two top-k accuracies one contains the other, so that the difference is itself a share of samples."""
+    """One of two top-k accuracies contains the other, so their difference is itself a share of samples."""
     found = share_interval(ratio(abs(first - second), samples), "the difference", level, "auto")
     if first >= second or not found.known:
         return found
@@ -96,7 +96,7 @@ def _by_buckets(first: Readout, second: Readout, source: Source, level: float) -
         return no_interval(value, level, FEW if buckets < 2 else LONELY, n)
     if _are_same(first, second, source):
         return Interval(value, value, value, level, "identity", n)
-    if low == high:  # each bucket is taken for one sample
+    if low == high:  # each bucket is treated as one sample
         reach = score_ends(0, buckets, t_quantile(level, buckets - 1))[1]
         low, high = value - reach, value + reach
     return Interval(value, low, high, level, "buckets", n)

@@ -1,4 +1,4 @@
-"""One reported number of an evaluation: a view of the shared tally, with no state of its own."""
+"""One reported number of an evaluation: a view of the shared tally, without its own state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lightning_evalkit.evaluation.readouts import FromScores
 from lightning_evalkit.state.unscripted import Unscripted
 
 NEAR_0, NEAR_1 = 1e-300, 1 - 1e-9
-"""Between them probabilities tell logits of single precision apart."""
+"""Between these values, probabilities distinguish logits of single precision."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ class Entry(Unscripted, Metric):
         return value.to(real_dtype(self.tally.device)) if self.is_threshold else value.float()
 
     def compute(self) -> Tensor:
-        """The value over all ranks; the first entry that is computed joins them for all."""
+        """The value over all ranks; the first computed entry synchronises for all."""
         evidence = self.tally.compute()
         value = self.value_of(evidence)
         if bool(value.isnan()):
@@ -56,7 +56,7 @@ class Entry(Unscripted, Metric):
         return value
 
     def warn_undefined(self, evidence: Evidence) -> None:
-        """Say once per evaluation why a value is NaN."""
+        """Warn once per evaluation why a value is NaN."""
         if not self.tally.warned_undefined:
             self.tally.warned_undefined = True
             rank_zero_warn(
@@ -67,7 +67,7 @@ class Entry(Unscripted, Metric):
             )
 
     def warn_if_untold(self, value: Tensor, evidence: Evidence) -> None:
-        """Say once per evaluation that a threshold is a logit that no probability holds."""
+        """Warn once per evaluation that no probability represents a threshold's logit."""
         readout = self.readout
         if self.tally.warned_untold or not isinstance(readout, FromScores):
             return
@@ -80,7 +80,7 @@ class Entry(Unscripted, Metric):
             )
 
     def update(self, *_: Any, **__: Any) -> None:
-        """Refused: the evaluation counts once for all its entries."""
+        """Refuse: the evaluation counts once for all its entries."""
         raise InputError(
             f"{self.name!r} is one entry of an evaluation, and all entries share one state: call update (or forward) "
             "on the evaluation, and keep it an attribute of its own instead of putting it into a MetricCollection."
@@ -88,7 +88,7 @@ class Entry(Unscripted, Metric):
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused, as ``update``."""
+        """Refuse, as ``update`` does."""
         self.update(*args, **kwargs)
 
     def reset(self) -> None:
@@ -103,7 +103,7 @@ class Entry(Unscripted, Metric):
         return super().__getstate__()
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        return compute  # the tally caches and joins ranks
+        return compute  # the tally caches and synchronises
 
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., Any]:
         return update
@@ -113,12 +113,12 @@ class Entry(Unscripted, Metric):
         return self
 
     def set_dtype(self, dst_type: str | torch.dtype) -> Entry:
-        """Nothing changes: there is no state to cast."""
+        """Do nothing: there is no state to cast."""
         return self
 
     @property
     def device(self) -> torch.device:
-        """Where the tally is."""
+        """The device of the tally."""
         return self.tally.device
 
     @property
@@ -133,7 +133,7 @@ class Entry(Unscripted, Metric):
 
     @property
     def higher_is_better(self) -> bool | None:  # type: ignore[override]
-        """As the statistics table says."""
+        """The direction from the statistics table."""
         return self.readout.statistic.higher_is_better
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
@@ -149,5 +149,5 @@ class Entry(Unscripted, Metric):
         )
 
     def extra_repr(self) -> str:
-        """What is reported."""
+        """The reported statistic."""
         return self.name

@@ -1,4 +1,4 @@
-"""How sure the numbers of groups are, and which groups differ from all others by more than chance."""
+"""Intervals of groups, and which groups differ from all others by more than chance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GroupInterval(NamedTuple):
-    """One group: its name, its size, the interval of a statistic, and how often chance alone makes it so different."""
+    """One group: its name, its size, the interval of a statistic, and the p-value of its difference."""
 
     name: str
     size: int
@@ -28,7 +28,7 @@ class GroupInterval(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """The rows of some groups, with what reads them."""
+    """The rows of some groups, and the readout."""
 
     counter: SliceCounter
     rows: Totals
@@ -46,10 +46,10 @@ class Groups(NamedTuple):
         return interval_of(readout, source, level, method)
 
     def _p_value(self, readout: Readout, place: int, level: float) -> float:
-        """By exact intervals where there are some: Wilson's are too short for the few samples of a tiny group."""
+        """Use exact intervals if available: Wilson's are too short for the few samples of a tiny group."""
         try:
             one, other = (self.interval(readout, place, level, "clopper-pearson", others) for others in (False, True))
-        except DeclarationError:  # no share of samples
+        except DeclarationError:  # not a share of samples
             one, other = (self.interval(readout, place, level, "auto", others) for others in (False, True))
         return unpaired(other, one).p_value if one.known and other.known else float("nan")
 
@@ -66,7 +66,7 @@ class Groups(NamedTuple):
 
 
 def checked_end(by: str, higher_is_better: bool, statistic: str) -> str:
-    """By what groups are ranked: the value, or the end of the interval that is on the better side."""
+    """Check what groups are ranked by: the value, or the better end of the interval."""
     better = "high" if higher_is_better else "low"
     if by not in ("value", better):
         wanted = "more" if higher_is_better else "less"

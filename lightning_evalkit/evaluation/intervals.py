@@ -1,4 +1,4 @@
-"""How sure the numbers of an evaluation are: the interval of every entry, by the kind of its statistic."""
+"""The interval of every entry of an evaluation, by the kind of its statistic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LABELS = "the labels of a sample depend on each other, and counts do not say how
 SAMPLES = "the sum over samples does not say how much they differ: declare buckets=1024"
 SCORES = "a histogram of scores does not say how much single samples contribute: declare buckets=1024"
 SMOOTH = ("auroc", "average_precision", "gini", "eer", "brier", "log_loss", "calibration_error")
-"""Statistics of scores of which buckets tell the spread; others are largest values, or need fine bins."""
+"""Score statistics whose spread buckets can estimate; others are maxima, or need fine bins."""
 UNSMOOTH = "it is a largest value or needs fine bins, of which buckets do not tell the spread"
 TOO_MANY = "histograms of so many classes or labels are not kept by bucket: declare fewer buckets"
 AREAS = "the classes or labels have the same samples, and histograms do not say how their areas vary together"
@@ -54,16 +54,16 @@ class Source:
 
     @cached_property
     def whole(self) -> Whole:
-        """All classes, with the confusion matrix where it was kept."""
+        """All classes, with the confusion matrix if it is kept."""
         matrix = self.evidence.matrix
         return Whole(self.counts, None if matrix is None else matrix.cpu())
 
     def value(self, readout: Readout) -> float:
-        """What ``compute`` reports, in double precision."""
+        """The value that ``compute`` reports, in double precision."""
         return float(readout.value(self.evidence, self.zero_division))
 
     def by_bucket(self, readout: Readout) -> ByBucket:
-        """The number, and what it would be without each bucket of samples."""
+        """The number, and its value without each bucket of samples."""
         assert self.evidence.buckets is not None  # declared
         without = self.evidence.buckets.without_each
         if isinstance(readout, FromScores):
@@ -89,24 +89,24 @@ class Intervals:
     def intervals(
         self, level: float = 0.95, method: str = "auto", prevalence: float | None = None
     ) -> dict[str, Interval]:
-        """Every entry with its interval, or with the reason why it has none.
+        """Return every entry with its interval, or with the reason why it has none.
 
-        The method is that of the kind of the statistic: Wilson for shares of samples and for F1, Dirichlet for other
-        statistics of one table, smoothed counts for averages over classes, DeLong for AUROC. A ``method`` by name is
-        used where it holds; other entries say why it does not. With a ``prevalence``, statistics are as
-        ``at_prevalence`` gives them. Samples are taken to be drawn independently of each other.
+        The kind of the statistic decides the method: Wilson for shares of samples and for F1, Dirichlet for other
+        statistics of one table, smoothed counts for averages over classes, DeLong for AUROC. A named ``method`` is
+        used for the entries it is valid for; the others say why it is not. ``prevalence`` projects the statistics as
+        ``at_prevalence`` does. Samples are assumed to be independent.
         """
         return {name: self._described(entry.readout, level, method, prevalence) for name, entry in self._entries()}
 
     def interval(
         self, name: str, level: float = 0.95, method: str = "auto", prevalence: float | None = None
     ) -> Interval:
-        """One entry with its interval; a method that does not hold for it is refused."""
+        """Return one entry with its interval; refuse a method that is not valid for it."""
         entry: Entry = self[name]  # type: ignore[index]  # of the collection
         return self._interval(entry.readout, level, method, prevalence)
 
     def interval_ends(self, level: float = 0.95) -> dict[str, Tensor]:
-        """Both ends of every interval that there is, as numbers to log: "val/f1/low" and "val/f1/high"."""
+        """Return both ends of every available interval as numbers to log: "val/f1/low" and "val/f1/high"."""
         known = {name: found for name, found in self.intervals(level).items() if found.known}
         return {
             f"{name}/{end}": torch.tensor(getattr(found, end), dtype=torch.float32, device=self.tally.device)

@@ -1,6 +1,6 @@
-"""An evaluation as people look at it: one line, a table with intervals and counts, rows, a frame, a figure.
+"""Shows an evaluation: as one line, a table with intervals and counts, rows, a data frame, or a figure.
 
-A line and a printed table never wait for other ranks: they show what all ranks have joined, or else this rank alone.
+A line and a printed table never wait for other ranks: they show the last counts of all ranks, or this rank alone.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from lightning_evalkit.state import EvidenceTally
 
 MAIN = ("accuracy", "exact_match", "hamming_accuracy", "f1", "f1/macro")
-"""The numbers that stand in one line."""
+"""The numbers shown in one line."""
 LISTED = 20
 """More classes or labels than this are not all listed when an evaluation is printed."""
 
 
 class Looking:
-    """What an evaluation shows of itself."""
+    """Adds representations to an evaluation."""
 
     prefix: str | None
 
@@ -65,9 +65,9 @@ class Looking:
         return rendered(f"{self._declared_as()}: {self._counted()}", self._tables())
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """One row for each number: statistic, value, low and high end of its interval, and the samples it is of.
+        """One row for each number: statistic, value, both ends of its interval, and its number of samples.
 
-        Every rank has to ask, as with ``compute``.
+        Every rank must call it, as with ``compute``.
         """
         return [_row(name, interval) for name, interval in self.intervals(level).items()]
 
@@ -81,7 +81,7 @@ class Looking:
     def plot(self, val: Any = None, ax: Any = None, together: bool = False) -> Any:
         """A figure of the confusion matrix and, with ``curves``, of ROC, precision and recall, thresholds, reliability.
 
-        With values of ``compute``, torchmetrics' own plot of those.
+        Given values of ``compute``, it returns torchmetrics' own plot of those.
         """
         if val is not None or ax is not None:
             return super().plot(val, ax, together)  # type: ignore[misc]
@@ -105,12 +105,12 @@ class Looking:
         return f"{type(self).__name__}({', '.join(said)})"
 
     def _at_hand(self) -> Evidence:
-        """What all ranks have joined since the last update, or this rank's own."""
+        """The counts of all ranks if known since the last update, or else this rank's."""
         tally = self.tally
         return tally.value_of(tally.totals) if tally.__dict__.get("_computed") is None else tally.evidence
 
     def _is_local(self) -> bool:
-        """Whether what is at hand is not of all ranks."""
+        """Whether only this rank's counts are at hand."""
         tally = self.tally
         return tally.__dict__.get("_computed") is None and tally.sync_on_compute and tally.distributed_available_fn()
 
@@ -125,12 +125,12 @@ class Looking:
         return [self._numbers(), self._cells()] if self.tally.update_called else []
 
     def _numbers(self) -> Table:
-        """Values with intervals where every rank need not be asked."""
+        """Values, with intervals if no other rank is needed."""
         evidence = self._at_hand()
         values = {name: float(entry.value_of(evidence)) for name, entry in self._entries()}
         try:
             intervals = {} if self._is_local() else self.intervals()
-        except InputError:  # some samples were not what was declared, which compute says
+        except InputError:  # some samples were invalid, which compute reports
             intervals = {}
         if not any(interval.known for interval in intervals.values()):
             return Table(("statistic", "value"), tuple((name, _number(value)) for name, value in values.items()))
@@ -152,7 +152,7 @@ class Looking:
 
 
 def _samples(counts: Counts, exclusive: bool) -> float:
-    """How many were counted: of labels, of which some may be ignored, the most that any has."""
+    """The number of samples; for labels, which may be ignored, that of the label with the most."""
     return float(counts.support.sum() if exclusive else counts.total.max())
 
 

@@ -1,4 +1,4 @@
-"""Why an evaluation's log loss is what it is beside its accuracy, from the sums and the scores that it keeps."""
+"""Explains the log loss of an evaluation next to its accuracy, from its sums and scores."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 LOSSES = ("loss", "log_loss")
 WORST = 0.01
-"""The share of the samples whose part of the loss is told."""
+"""The share of the worst samples whose part of the loss is reported."""
 
 
 class Binned(NamedTuple):
-    """A profile whose loss and accuracy are the reported ones, and how far bins leave the rest open, as a share."""
+    """A profile whose loss and accuracy are the reported ones, and the relative uncertainty of the rest by bins."""
 
     profile: Profile
     width: float
 
 
 def beside_loss(first: str | None, second: str | None, accuracy: str) -> str | None:
-    """The other of two names of which one is the loss, or the accuracy beside a loss alone; none where neither is."""
+    """The name explained together with "loss", by default the accuracy; None if neither name is "loss"."""
     names = [name for name in (first, second) if name is not None]
     others = [name for name in names if name not in LOSSES]
     if len(others) == len(names):
@@ -46,16 +46,16 @@ def beside_loss(first: str | None, second: str | None, accuracy: str) -> str | N
 
 
 def refused(accuracy: str, got: str) -> InputError:
-    """A loss beside anything but an accuracy."""
+    """The error about a loss together with anything but an accuracy."""
     return InputError(f"expected the loss beside {accuracy!r}, got {got!r}: their numbers say nothing together.")
 
 
 def explained_by_scores(
     evaluation: Any, counts: Counts, accuracy: str, halfway: bool, before: Profile | None = None
 ) -> Finding:
-    """Of yes-or-no questions: what is stated is summed, which samples carry it is read from the histogram.
+    """Explain the loss of yes-or-no questions: totals come from exact sums, the carriers from the histogram.
 
-    ``counts`` are those of the ``accuracy``, which decides ``halfway`` or at another threshold.
+    ``counts`` are those of the ``accuracy``, which uses a threshold of one half (``halfway``) or another one.
     """
     binned = profile_of_scores(evaluation, counts)
     found = explain_loss(binned.profile, (), (), before, accuracy, halfway, binned.width)
@@ -63,7 +63,7 @@ def explained_by_scores(
 
 
 def _of_labels(evaluation: Any, profile: Profile) -> list[str]:
-    """Labels of which some samples are ignored weigh unequally in the loss of all."""
+    """Mention the mean over labels if ignored samples give them unequal weights in the total loss."""
     _, sums = evaluation._judged()
     if len({*sums.weights.tolist()}) == 1 or not profile.samples:
         return []
@@ -72,7 +72,7 @@ def _of_labels(evaluation: Any, profile: Profile) -> list[str]:
 
 
 def profile_of_scores(evaluation: Any, counts: Counts) -> Binned:
-    """The losses of all scores that an evaluation keeps; counts are of each question."""
+    """The loss profile of an evaluation's scores; counts are per curve."""
     scores, sums = evaluation._judged()
     counts = Counts(*(cell.reshape(-1) for cell in counts.cells))
     samples, total = (float(part.sum()) for part in (sums.weights, sums.log_losses))
@@ -93,7 +93,7 @@ def profile_of_scores(evaluation: Any, counts: Counts) -> Binned:
 
 
 def _total(scores: ScoreCounts, no: Tensor, yes: Tensor) -> float:
-    """The sum of losses if every score were at this end of its bin, without those that are known."""
+    """The sum of losses if every score were at this end of its bin, without the exactly known ones."""
     open_ended = ~scores.alone.cpu()
     return float(
         sum(
@@ -104,7 +104,7 @@ def _total(scores: ScoreCounts, no: Tensor, yes: Tensor) -> float:
 
 
 def _sums(scores: ScoreCounts, counts: Counts, logits: Tensor) -> LossSums:
-    """What a profile is read from, every bin in the place of its scores."""
+    """The sums of a profile, with every bin standing for its scores."""
     weights = torch.stack((scores.no, scores.yes)).double().cpu()
     there = weights > 0
     answers = torch.tensor([False, True]).view(2, 1, 1).expand(weights.shape)[there]
@@ -120,7 +120,7 @@ def _sums(scores: ScoreCounts, counts: Counts, logits: Tensor) -> LossSums:
 
 
 def _wrong(weights: Tensor, counts: Counts) -> Tensor:
-    """How much of every bin is decided wrongly: of "no" the highest scores, of "yes" the lowest, as many as counted."""
+    """The wrong part of every bin: the highest "no" scores and the lowest "yes" scores, as many as counted."""
     no, yes = weights.unbind()
     wanted = [cell.double().cpu().unsqueeze(-1) for cell in (counts.fp, counts.fn)]
     above = no.flip(-1).cumsum(-1).flip(-1) - no
@@ -130,7 +130,7 @@ def _wrong(weights: Tensor, counts: Counts) -> Tensor:
 
 
 def explained_by_confidence(evaluation: Any) -> Finding:
-    """Of one class among many: by the confidence of the predicted class."""
+    """Explain the loss of a multiclass problem by the confidence of the predicted class."""
     (_, sums), counts = evaluation._judged(), evaluation.tally.counts
     weight, loss, confidence, hits = (
         float(part.sum()) for part in (sums.weights, sums.log_losses, sums.confidences, sums.hits)

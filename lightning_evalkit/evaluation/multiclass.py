@@ -28,10 +28,10 @@ DEFAULT = ("accuracy", "balanced_accuracy", "precision/macro", "recall/macro", "
 class MulticlassEvaluation(Evaluation):
     """All numbers of a multiclass classifier from one count of every batch; every name has one meaning.
 
-    "accuracy" is correct of all, "balanced_accuracy" the mean recall of the classes that occur, "top_5_accuracy" how
-    often the target is among the five largest scores. Any statistic of one class against the rest can be averaged:
+    "accuracy" is the share of correct predictions, "balanced_accuracy" the mean recall of the classes that occur,
+    "top_5_accuracy" how often the target is among the five largest scores. Any one-vs-rest statistic can be averaged:
     "f1/macro", "f1/micro", "f1/weighted"; ``per_class=True`` also reports it for each class under its name. An average
-    is over the classes where the statistic has a value: ``averaged_over()`` says how many. ``confusion_matrix=True``
+    covers the classes where the statistic has a value: ``averaged_over()`` says how many. ``confusion_matrix=True``
     keeps the whole matrix, not only the cells of single classes.
 
     >>> import torch
@@ -90,8 +90,8 @@ class MulticlassEvaluation(Evaluation):
 
     @property
     def confusion_matrix(self) -> Tensor:
-        """Targets in rows, predictions in columns, of shape (C, C); has to be asked for at construction."""
-        declared = getattr(self.tally.counter.task, "matrix", False)  # weights of few classes are kept in one too
+        """Targets in rows, predictions in columns, of shape (C, C); needs ``confusion_matrix=True``."""
+        declared = getattr(self.tally.counter.task, "matrix", False)  # few weighted classes keep one internally
         matrix = self.tally.evidence.matrix if declared else None
         if matrix is None:
             raise DeclarationError("the confusion matrix was not kept: construct with confusion_matrix=True.")
@@ -102,9 +102,9 @@ class MulticlassEvaluation(Evaluation):
         return self.class_names
 
     def explain(self, first: str | None = None, second: str | None = None) -> Finding:
-        """Why two of the numbers are equal, or how far and why they are apart; of one number, what it says and hides.
+        """Explain why two numbers are equal, or how far apart they are and why; or what one number says and hides.
 
-        Without names they are accuracy and "f1/micro"; also "loss" and "accuracy".
+        The default is accuracy and "f1/micro"; "loss" and "accuracy" can be explained too.
         """
         if (beside := beside_loss(first, second, "accuracy")) is not None:
             if beside != "accuracy":

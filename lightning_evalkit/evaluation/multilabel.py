@@ -25,9 +25,9 @@ DEFAULT = ("exact_match", "hamming_accuracy", "f1/micro", "f1/macro", "f1/sample
 
 
 class MultilabelEvaluation(Evaluation):
-    """All numbers of a multilabel classifier from one count of every batch; the meanings of accuracy side by side.
+    """All numbers of a multilabel classifier from one count of every batch, with every meaning of accuracy.
 
-    "exact_match": all labels of a sample right; "hamming_accuracy": labels right of all; "accuracy/<label>". Any
+    "exact_match" is the share of samples with all labels right, "hamming_accuracy" the share of right labels. Any
     statistic can be averaged over labels ("f1/macro", "f1/micro", "f1/weighted") or over samples ("f1/samples");
     ``per_label=True`` also reports it for each label under its name. ``threshold`` is one number or one per label.
 
@@ -84,7 +84,7 @@ class MultilabelEvaluation(Evaluation):
                 readouts |= of_each((*RANKED, *JUDGED, *CHOSEN), labels)
         means = tuple(
             of_samples(find(name.partition("/")[0])) for name in task.sample_sums[2:]
-        )  # after the whole samples
+        )  # after those of whole samples
         counter = MultilabelCounter(task, means)
         super().__init__(counter, readouts, zero_division, prefix, postfix, **kwargs)
         self.num_labels, self.label_names, self.threshold = num_labels, tuple(labels), threshold
@@ -99,10 +99,10 @@ class MultilabelEvaluation(Evaluation):
         second: str | None = None,
         before: MultilabelEvaluation | None = None,
     ) -> Finding:
-        """Why two of the numbers are equal, or how far and why they are apart; of one number, what it says and hides.
+        """Explain why two numbers are equal, or how far apart they are and why; or what one number says and hides.
 
-        Without names they are exact_match and hamming_accuracy. Also "loss" and "hamming_accuracy" (with ``curves``),
-        and with an evaluation of an epoch ``before`` what has changed since.
+        The default is exact_match and hamming_accuracy. "loss" and "hamming_accuracy" (with ``curves``) can be
+        explained too and, given the evaluation of an epoch ``before``, what has changed since.
         """
         if (beside := beside_loss(first, second, "hamming_accuracy")) is not None:
             if beside != "hamming_accuracy":
@@ -131,7 +131,7 @@ class MultilabelEvaluation(Evaluation):
         return explained_by_scores(self, self.tally.counts, accuracy, halfway, earlier)
 
     def _sample_sums(self, readouts: Mapping[str, Readout]) -> SampleSums | None:
-        """Those of exact_match beside a mean over samples that is 1 where all labels are right."""
+        """The sums of exact_match and of a mean over samples that is 1 if all labels are right."""
         others = [name for name in readouts if name in ("f1/samples", "jaccard/samples")]
         if "exact_match" not in readouts or not others:
             return None

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 AVERAGES = tuple(average for average in get_args(Average) if average != "none")
 ONE_VS_REST = "one_vs_rest_accuracy"
 WHOLE_SAMPLES = ("exact_match", "hamming_accuracy", "hamming_distance")
-"""Names of many labels that need no average."""
+"""Names of multilabel statistics that need no average."""
 _TOP = re.compile(r"top_(\d+)_accuracy")
 
 
 def checked_class_names(kind: str, given: Sequence[str] | None, number: int) -> dict[str, int]:
-    """The place of every class or label by its name: different strings, no averages; by default their numbers."""
+    """The index of every class or label by name: different strings, no averages; by default their numbers."""
     argument = {"class": "num_classes", "label": "num_labels", "group": "num_groups"}[kind]
     checked_number(argument, number, least=1 if kind == "group" else 2)
-    refuse_large(3 * number, f"{argument}={number:,}")  # of each at least three numbers, before each gets a name
+    refuse_large(3 * number, f"{argument}={number:,}")  # at least three numbers each; refused before names are made
     names = tuple(map(str, range(number))) if given is None else listed(f"{kind}_names", given)
     if len(names) != number:
         raise DeclarationError(f"expected {number} {kind} names, got {len(names)}.")
@@ -47,13 +47,13 @@ def hits_of(names: Sequence[str]) -> tuple[int, ...]:
 
 
 def rows_of(names: Sequence[str]) -> tuple[str, ...]:
-    """The sums over samples that names need: whole samples first, then the means; none if no name needs any."""
+    """The sums over samples that names need: whole samples first, then the means; empty if none."""
     means = [name for name in names if name.endswith("/samples")]
     return ("samples", "exact_match", *means) if means or "exact_match" in names else ()
 
 
 def multiclass_readout(name: str, classes: Mapping[str, int]) -> Readout:
-    """What a name means for a multiclass table."""
+    """The readout of a name for a multiclass table."""
     base, _, over = name.partition("/")
     if base in SCORE_STATISTICS:
         return score_readout(name, {} if SCORE_STATISTICS[base].needs == "calibration" else classes)
@@ -75,7 +75,7 @@ def multiclass_readout(name: str, classes: Mapping[str, int]) -> Readout:
 
 
 def _multiclass_names(over: str) -> list[str]:
-    """What could be meant by a name that ends in this average or class."""
+    """Candidates for a name that ends in this average or class."""
     whole = [name for name in SCORE_STATISTICS if SCORE_STATISTICS[name].needs == "calibration"]
     ranked = [name for name in SCORE_STATISTICS if name not in whole and over != "micro"]
     each = [*(name for name in STATISTICS if name != "accuracy"), *ranked]
@@ -83,7 +83,7 @@ def _multiclass_names(over: str) -> list[str]:
 
 
 def binary_statistic(name: str) -> Statistic:
-    """What a name means for one table; errors offer statistics of scores too, which stand beside these."""
+    """The statistic of a name for one table; errors offer statistics of scores too."""
     if exists(name):
         return find(name)
     raise _unknown(name, name, [*STATISTICS, *SCORE_STATISTICS])
@@ -94,7 +94,7 @@ def _unknown(base: str, name: str, known: Sequence[str]) -> DeclarationError:
 
 
 def multilabel_readout(name: str, labels: Mapping[str, int]) -> Readout:
-    """What a name means for multilabel tables."""
+    """The readout of a name for multilabel tables."""
     base, _, over = name.partition("/")
     if base in SCORE_STATISTICS:
         return score_readout(name, labels)
@@ -115,13 +115,13 @@ def multilabel_readout(name: str, labels: Mapping[str, int]) -> Readout:
 
 
 def _multilabel_names(over: str) -> list[str]:
-    """What could be meant by a name that ends in this average or label."""
+    """Candidates for a name that ends in this average or label."""
     scored = [name for name in SCORE_STATISTICS if over not in ("micro", "samples")]
     return [*WHOLE_SAMPLES, *(f"{base}/{over}" for base in (*STATISTICS, *scored))]
 
 
 def score_readout(name: str, places: Mapping[str, int]) -> FromScores:
-    """What a name means for scores: of one question, of one of ``places``, or averaged over those."""
+    """The readout of a name for scores: of a binary problem, of one of ``places``, or averaged over them."""
     base, _, over = name.partition("/")
     if not places and not over:
         return FromScores(SCORE_STATISTICS[base])

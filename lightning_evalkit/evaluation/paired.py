@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class PairedComparison(PairTally):
     """Compares two models whose predictions for the same samples come together.
 
-    ``evaluation`` is a template: it says what is counted and compared, and stays as it is. A sample is right for
-    McNemar's test if all of it is: its class, or all of its labels. The state is one tensor, which crosses ranks once.
+    ``evaluation`` is a template: it declares what to count and compare, and stays unchanged. McNemar's test counts a
+    sample as right if its class, or all its labels, are right. The state is one tensor, which crosses ranks once.
 
     >>> from lightning_evalkit import BinaryEvaluation
     >>> paired = PairedComparison(BinaryEvaluation(inputs="labels", statistics=["accuracy"]))
@@ -46,7 +46,7 @@ class PairedComparison(PairTally):
         bucketed: Any = template.tally.counter
         assert isinstance(bucketed, BucketCounter)  # declared
         super().__init__(PairCounter(bucketed), **kwargs)  # type: ignore[arg-type]  # of two predictions
-        self.__dict__["_template"] = template  # no part of it: only its declaration is used
+        self.__dict__["_template"] = template  # not a submodule: only its declaration is used
 
     # ---- asking
 
@@ -61,7 +61,7 @@ class PairedComparison(PairTally):
         return self._evaluations(self._valid().totals)
 
     def mcnemar(self) -> McNemar:
-        """McNemar's test of the samples that only one of them gets right, over all ranks."""
+        """McNemar's test of the samples that only one model gets right, across ranks."""
         return mcnemar(*self.counter.split(self._valid().totals).only.tolist())
 
     def value_of(self, totals: Totals) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""An evaluation drawn: its confusion matrix and its curves, each on axes that are given or on a figure of its own."""
+"""Draws the confusion matrix and the curves of an evaluation, on given axes or on a new figure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def plot_confusion_matrix(evaluation: Any, ax: Any = None, title: str = "") -> Any:
     """Draw targets in rows and predictions in columns, or a row of counts for each label or threshold.
 
-    ``ax`` are matplotlib's axes to draw on, which are returned; without, a figure of its own is, with a ``title``.
+    ``ax`` are matplotlib's axes to draw on, which are returned. Without them it returns a new figure with a ``title``.
     """
     from lightning_evalkit.sinks import figures
 
@@ -42,18 +42,18 @@ def plot_precision_recall(evaluation: Any, ax: Any = None) -> Any:
 def plot_thresholds(evaluation: Any, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
     """Draw F1, precision and recall over the threshold, with the best and the declared one; needs ``curves=True``.
 
-    With ``costs`` of errors, such as {"fp": 1, "fn": 20}, their mean cost is drawn too, and where it is least.
+    ``costs`` of errors, such as {"fp": 1, "fn": 20}, add the mean cost and its minimum.
     """
     return _drawn(evaluation, ax, lambda kept: curve_panels.thresholds(kept, costs))
 
 
 def plot_reliability(evaluation: Any, ax: Any = None) -> Any:
-    """Draw what happened over what was predicted, with 95 % intervals; needs ``curves=True``."""
+    """Draw observed frequencies over predicted probabilities, with 95 % intervals; needs ``curves=True``."""
     return _drawn(evaluation, ax, curve_panels.reliability)
 
 
 def figure_of(evaluation: Any) -> Any:
-    """The confusion matrix, where it is kept, and with ``curves`` everything that is read from scores."""
+    """Draw the confusion matrix, if it is kept, and with ``curves`` all curves."""
     from lightning_evalkit.sinks import figures
 
     kept = score_snapshot(evaluation)
@@ -68,13 +68,13 @@ def figure_of(evaluation: Any) -> Any:
 
 
 def matrix_labels(evaluation: Any) -> Sequence[str]:
-    """What the rows of its confusion matrix are called: classes, labels, or thresholds where there are several."""
+    """The names of the confusion matrix's rows: classes, labels, or several thresholds."""
     names: Sequence[str] | None = getattr(evaluation, "class_names", getattr(evaluation, "label_names", None))
     return names or [f"threshold {cut}" for cut in names_of(thresholds_listed(evaluation))] or ("negative", "positive")
 
 
 def thresholds_listed(evaluation: Any) -> Sequence[float]:
-    """Of binary scores, where a list was declared."""
+    """The thresholds of a binary evaluation that declares a list."""
     cuts = getattr(evaluation, "threshold", 0.5)
     return () if isinstance(cuts, (int, float)) or hasattr(evaluation, "label_names") else cuts
 
@@ -84,6 +84,6 @@ def _drawn(evaluation: Any, ax: Any, panel_of: Callable[[ScoreSnapshot], Panel])
 
     evaluation._refuse_without_scores()
     kept = score_snapshot(evaluation)
-    assert kept is not None  # which was refused
+    assert kept is not None  # refused above
     panel = panel_of(kept)
     return figures.panels([panel]) if ax is None else figures.panel_on(ax, panel)

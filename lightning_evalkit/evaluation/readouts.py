@@ -1,4 +1,4 @@
-"""What an entry reads from the evidence: a table, an average, the whole matrix, a mean over samples, the scores."""
+"""Readouts of the evidence: one table, an average, the whole matrix, a mean over samples, or the scores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Readout(Protocol):
 
     @property
     def statistic(self) -> Statistic | ScoreStatistic:
-        """What is read, for its formula, bounds and direction."""
+        """The statistic, for its formula, bounds and direction."""
 
     def value(self, evidence: Evidence, zero_division: float) -> Tensor:
         """The number."""
@@ -78,7 +78,7 @@ NEEDED: dict[str, Callable[[Evidence], Any]] = {
     "answers": _answers,
     "best_f1": _best_f1,
 }
-"""Where a statistic of scores finds what it needs."""
+"""The part of the evidence that each kind of score statistic needs."""
 
 
 def _of_scores(evidence: Evidence, statistic: ScoreStatistic) -> Tensor:
@@ -87,14 +87,14 @@ def _of_scores(evidence: Evidence, statistic: ScoreStatistic) -> Tensor:
 
 
 def _without_ignored(mask: Tensor, task: Declaration) -> Tensor:
-    """Classes that are never a target take no part."""
+    """Leave out classes that are never a target."""
     for index in task.ignored:
         if 0 <= index < (getattr(task, "num_classes", None) or 0):
             mask.select(-1, index).fill_(False)
     return mask
 
 
-# ---- what an entry may read
+# ---- the readouts
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class OneTable:
         return evidence.once(_of_tables, self.statistic, zero_division).select(-1, self.place)
 
     def of(self, counts: Counts, zero_division: float) -> Tensor:
-        """The statistic of these counts instead."""
+        """The statistic of other counts."""
         return self.statistic(counts.at(self.place)).value(zero_division)
 
     def reason(self, evidence: Evidence) -> str:
@@ -119,7 +119,7 @@ class OneTable:
 
 @dataclass(frozen=True)
 class Averaged:
-    """A statistic averaged over classes or labels: over those that have a value and are not ignored."""
+    """A statistic averaged over the classes or labels that have a value and are not ignored."""
 
     statistic: Statistic
     average: Average
@@ -144,7 +144,7 @@ class Averaged:
         return _without_ignored(mask, evidence.task)
 
     def reason(self, evidence: Evidence) -> str:
-        """No class has a value."""
+        """The reason: no class has a value."""
         return "no class or label has a value"
 
 
@@ -187,7 +187,7 @@ class TopK:
 
 @dataclass(frozen=True)
 class SampleMean:
-    """The mean over samples of a value of each sample; samples without a value count as ``zero_division``, if given."""
+    """The mean over samples of a value per sample; samples without one count as ``zero_division``, if given."""
 
     name: str
     statistic: Statistic
@@ -207,14 +207,14 @@ class SampleMean:
 
 @dataclass(frozen=True)
 class FromScores:
-    """A statistic of scores: of one question, or averaged over those that have a value and are not ignored."""
+    """A statistic of scores: of one curve, or averaged over the curves that have a value and are not ignored."""
 
     statistic: ScoreStatistic
     average: Literal["macro", "weighted"] | None = None
     place: int = 0
 
     def value(self, evidence: Evidence, zero_division: float) -> Tensor:
-        """The value, ``zero_division`` where it has none."""
+        """The value, or ``zero_division`` if it is undefined."""
         values = evidence.once(_of_scores, self.statistic)
         if self.average is None:
             value = values[self.place]
@@ -225,7 +225,7 @@ class FromScores:
         return value if zero_division != zero_division else torch.where(value.isnan(), zero_division, value)
 
     def of_rows(self, evidence: Evidence, zero_division: float) -> Tensor:
-        """The value for each of many, whose questions follow each other in the scores."""
+        """The values of many rows, whose curves follow each other in the scores."""
         number = evidence.counts.tp.shape[0]
         values = evidence.once(_of_scores, self.statistic).view(number, -1)
         if self.average is None:
@@ -238,7 +238,7 @@ class FromScores:
         return value if zero_division != zero_division else torch.where(value.isnan(), zero_division, value)
 
     def is_told(self, evidence: Evidence) -> bool:
-        """Whether it says what it stands for: a threshold may be a logit that no probability tells from others."""
+        """Whether the number is unambiguous: a threshold may be a logit that no probability distinguishes."""
         if not self.statistic.is_threshold:
             return True
         chosen = evidence.once(_best_f1).thresholds

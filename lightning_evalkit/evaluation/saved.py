@@ -1,4 +1,4 @@
-"""Evaluations in files: what was counted is in a checkpoint with its declaration, from which it is read again."""
+"""Saves evaluations and reads them from files: a checkpoint holds the counts with their declaration."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from lightning_evalkit.evaluation.base import Evaluation
 
 UNSAVED = ("hamming_accuracy", "f1/micro", "f1/macro")
-"""Numbers of many labels that need no sums over samples."""
+"""Default statistics of several labels that need no sums over samples."""
 
 
 def saved(evaluation: Evaluation, address: str) -> dict[str, torch.Tensor]:
-    """What was counted over all ranks, which all of them have to ask for; sparse, as most bins are empty."""
+    """Return the counts of all ranks, sparse, as most bins are empty; every rank must call it."""
     entries = checkpoint.saved(evaluation.tally.global_totals, evaluation.tally.counter)
     return {f"{address}.{name}": entry.cpu().to_sparse() for name, entry in entries.items()}
 
 
 def saved_evaluations(path: str | Path) -> dict[str, Evaluation]:
-    """The evaluations in a file that ``torch.save`` wrote, by name, those without samples left out.
+    """Return the evaluations in a file of ``torch.save`` by name, without those that have no samples.
 
-    It may be a checkpoint of Lightning, of its module or its callbacks, or the ``state_dict`` of an evaluation that is
-    ``persistent``. Only tensors and plain values are read (``weights_only=True``).
+    The file may be a Lightning checkpoint, whose module or callbacks hold evaluations, or the ``state_dict`` of a
+    ``persistent`` evaluation. Only tensors and plain values are read (``weights_only=True``).
     """
     content = torch.load(path, map_location="cpu", weights_only=True)
     found: dict[str, Evaluation] = {}
@@ -45,7 +45,7 @@ def saved_evaluations(path: str | Path) -> dict[str, Evaluation]:
 
 
 def _states(content: Any) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
-    """Every state with its declaration, wherever it is, under the name that it was saved under."""
+    """Find every state with its declaration at any depth, with the name it was saved under."""
     if not isinstance(content, Mapping):
         return
     for key, value in content.items():
@@ -58,7 +58,7 @@ def _states(content: Any) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
 
 
 def _evaluation(entries: dict[str, torch.Tensor]) -> Evaluation | None:
-    """An evaluation that was declared so and has counted so much; None for the state of anything else."""
+    """Rebuild an evaluation from its declaration and state; None for the state of anything else."""
     declared = checkpoint.declaration_of(entries[checkpoint.DECLARATION])
     made = MAKERS.get(declared["task"])
     if made is None or declared["inputs"] == "auto" or declared["samplewise"]:
@@ -73,7 +73,7 @@ def _evaluation(entries: dict[str, torch.Tensor]) -> Evaluation | None:
     }
     evaluation = made(declared, shared)
     if checkpoint.layout_of(evaluation.tally.counter) != declared["layout"]:
-        return None  # of a single metric, which counts less
+        return None  # a single metric counts less
     evaluation.tally.load_totals(Totals(entries[checkpoint.INTEGERS], entries.get(checkpoint.REALS)))
     return evaluation
 

@@ -1,4 +1,4 @@
-"""What the state of an evaluation knows of its scores, small enough to be kept until it is drawn."""
+"""A snapshot of an evaluation's scores, small enough to be kept until it is drawn."""
 
 from __future__ import annotations
 
@@ -22,45 +22,45 @@ if TYPE_CHECKING:
 MAX_NAMED = 10
 """More classes or labels than this are not shown one by one."""
 THRESHOLDS = 127
-"""As many as TensorBoard's PR curves take; it numbers them from 0 to 1."""
+"""The most thresholds of TensorBoard's PR curves, which it numbers from 0 to 1."""
 
 ROUNDING = 2.0**-22
 
 
 @dataclass(frozen=True)
 class ScoreSnapshot:
-    """The bins that hold something, and the sums of calibration, on the CPU; every class or label is a row."""
+    """The filled bins and the calibration sums, on the CPU; every class or label is a row."""
 
     names: Sequence[str]
     scores: ScoreCounts
     sums: Calibration
     declared: Sequence[float] = ()
-    """The thresholds of the evaluation, where its scores are cut at some."""
+    """The thresholds of the evaluation, if any."""
     weighted: bool = False
 
     @property
     def positives(self) -> Tensor:
-        """How many samples, or how much weight, each has."""
+        """The number, or weight, of positives in each row."""
         return self.scores.yes.sum(-1)
 
     @property
     def negatives(self) -> Tensor:
-        """How much each does not have."""
+        """The number, or weight, of negatives in each row."""
         return self.scores.no.sum(-1)
 
     @property
     def unnamed(self) -> bool:
-        """Whether it is a binary problem, of which there is only one."""
+        """Whether it is a binary problem, whose single row has no name."""
         return list(self.names) == [""]
 
     @property
     def exclusive(self) -> bool:
-        """Whether one class is right and the others are wrong; they are judged together then."""
+        """Whether exactly one class is right, so that calibration is computed for all together."""
         return len(self.names) > len(self.sums.weights)
 
     @cached_property
     def named(self) -> list[int]:
-        """The places of those that are shown by name: all, or of many the ones with the lowest AUROC."""
+        """The indices of the rows shown by name: all, or the ones with the lowest AUROC among many."""
         if len(self.names) <= MAX_NAMED:
             return list(range(len(self.names)))
         values = auroc(self.scores).value
@@ -72,15 +72,15 @@ class ScoreSnapshot:
         return "no samples" if all(wanting) else "no positive targets" if wanting[0] else "no negative targets"
 
     def counts_at(self, thresholds: Tensor) -> Counts:
-        """Counts of shape (rows, thresholds) if scores from the threshold up are positive, to the width of a bin."""
+        """Counts of shape (rows, thresholds), with scores from the threshold up as positive, to the width of a bin."""
         points = reached(self.scores)
-        # The bin of a threshold may begin a rounding error below it, as that of one half does; no bin is so narrow.
+        # The bin of a threshold may begin a rounding error below it, as for 0.5; no bin is that narrow.
         lowest = thresholds - ROUNDING * torch.minimum(thresholds, 1 - thresholds)
         places = torch.searchsorted(-points.thresholds, -lowest, right=True) - 1
         return Counts(*(cell[:, places] for cell in points.counts.cells))
 
     def pr_curves(self) -> Iterator[tuple[str, Counts]]:
-        """Names, and counts at rising thresholds, of those that have a recall; of none if they are many.
+        """Names, and counts at rising thresholds, of rows that have a recall; empty if there are many rows.
 
         Half of the thresholds are quantiles of all scores, half of those of the positives: evenly spaced ones would
         leave one point of a curve whose scores are all small.
@@ -103,7 +103,7 @@ def _quantiles(reached: Tensor, number: int) -> Tensor:
 
 
 def score_snapshot(evaluation: Evaluation) -> ScoreSnapshot | None:
-    """Those of an evaluation, over all ranks, which joins them; none of an evaluation without curves."""
+    """The snapshot of an evaluation over all ranks, a collective; None without curves."""
     evidence = evaluation.tally.evidence
     scores, calibration = evidence.scores, evidence.calibration
     if scores is None or calibration is None:

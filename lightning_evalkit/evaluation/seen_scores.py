@@ -1,4 +1,4 @@
-"""What the kept scores of an evaluation show: facts for the rules on numbers."""
+"""Facts about an evaluation's scores for the rules on numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SURE = 0.99
 
 
 def seen_scores(evaluation: Any, tables: dict[str, Counts]) -> dict[str, SeenScores]:
-    """The scores of each yes-or-no question, by its name; nothing where none were counted."""
+    """The scores of each class or label by name; empty if none were counted."""
     scores, task = evaluation._scores(), evaluation.tally.counter.task
     thresholds = task.thresholds if len(task.thresholds) > 1 else task.thresholds * len(tables)
     found = {}
@@ -54,7 +54,7 @@ def _question(inputs: str, scores: ScoreCounts, table: Counts, threshold: float,
 
 
 def scored_of(scores: ScoreCounts) -> Scored:
-    """One question, or all of them as one, by probability."""
+    """The scores of one curve, or of all as one, by probability."""
     yes, no = (part.sum(0).double().cpu().numpy() for part in (scores.yes, scores.no))
     chances = ((scores.lowest + scores.highest) / 2).double().cpu().numpy()
     filled = (yes + no) > 0
@@ -62,7 +62,7 @@ def scored_of(scores: ScoreCounts) -> Scored:
 
 
 def seen_sharpness(evaluation: Any, names: list[str]) -> dict[str, Sharpness]:
-    """The temperature of each yes-or-no question by its name; of several classes one, by their confidence."""
+    """The temperature of each label by name; classes have one, by the confidence of the predicted class."""
     scores, sums = evaluation._judged()
     if list(evaluation.curve_names()) == names:
         return {name: sharpness(scored_of(scores.only(place))) for place, name in enumerate(names)}

@@ -34,10 +34,10 @@ class Group(NamedTuple):
 class Slices(GroupTally):
     """The numbers of an evaluation for every group of samples, from one count of every batch.
 
-    ``evaluation`` is a template: it says what is counted and reported, and stays as it is. ``update`` also takes the
+    ``evaluation`` is a template: it declares what to count and report, and stays unchanged. ``update`` also takes the
     group of each sample, a number from 0 to ``num_groups`` - 1; the elements of a sample (pixels, tokens) are in its
-    group. ``compute`` gives a tensor of one value per group for each statistic, NaN where a group has fewer than
-    ``minimum`` samples (``sizes``) or the statistic is 0/0, unless the template has a ``zero_division``.
+    group. ``compute`` returns one tensor per statistic with a value for each group. The value is NaN if the group has
+    fewer than ``minimum`` samples (``sizes``) or the statistic is 0/0, unless the template has a ``zero_division``.
 
     The state is one tensor, which crosses ranks once. A group takes 8 bytes for each of 4 T numbers (T thresholds), 3 C
     (C classes; C² with ``confusion_matrix=True``) or 4 L + 1 (L labels), as much again where weighted, and a few for
@@ -89,7 +89,7 @@ class Slices(GroupTally):
 
     @property
     def confusion_matrix(self) -> Tensor:
-        """Of every group, (G, C, C): targets in rows, predictions in columns; if the evaluation keeps it."""
+        """The matrix of every group, (G, C, C), if the evaluation keeps it: targets in rows, predictions in columns."""
         declared = getattr(self.counter.task.of, "matrix", False)
         matrix = self.counter.evidence(self.global_totals).matrix if declared else None
         if matrix is None:
@@ -101,7 +101,7 @@ class Slices(GroupTally):
 
     @property
     def sizes(self) -> Tensor:
-        """How many samples every group has over all ranks, without those that are ignored."""
+        """The number of samples of every group over all ranks, without ignored ones."""
         return self.counter.sizes(self.global_totals)
 
     def table(self) -> list[dict[str, Any]]:
@@ -118,8 +118,8 @@ class Slices(GroupTally):
     ) -> dict[str, list[GroupInterval]]:
         """Every statistic of every group with its interval, for groups of at least ``minimum`` samples.
 
-        The ``p_value`` says how often chance alone makes a group differ so much from all others together; of many
-        groups some always do, unless ``adjust="holm"`` makes the p-values hold for all groups at once.
+        The ``p_value`` tests whether a group differs from all others together. Among many groups some p-values are
+        always small by chance; ``adjust="holm"`` corrects for the number of groups.
         """
         return {name: self._intervals(name, level, method, adjust) for name in self.readouts}
 
@@ -135,10 +135,10 @@ class Slices(GroupTally):
         ]
 
     def worst(self, statistic: str, n: int = 10, by: Literal["value", "high", "low"] = "value") -> list[Group]:
-        """The groups in which a statistic is worst, the worst first; those where it has no value are not among them.
+        """The groups with the worst values of a statistic, the worst first; groups without a value are left out.
 
-        Tiny groups are often worst by chance. ``by="high"`` ranks by the upper end of the interval (``by="low"`` where
-        less is better): first are the groups of which it is sure that they are bad.
+        Tiny groups are often worst by chance. ``by="high"`` ranks by the upper end of the interval (``by="low"`` if
+        lower is better), so that groups that are certainly bad come first.
         """
         name = self._reported.get(statistic, statistic)
         if name not in self.readouts:

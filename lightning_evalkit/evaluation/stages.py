@@ -41,7 +41,7 @@ class StageEvaluations(Mapping[str, "Evaluation"]):
         return self._kept[stage][int(place)]
 
     def of(self, stage: str) -> list[Evaluation]:
-        """Those of a stage, one for each of its dataloaders; none if it is not evaluated."""
+        """The evaluations of a stage, one per dataloader; empty if the stage is not evaluated."""
         return self._kept.get(stage, [])
 
     def at(self, stage: str, dataloader_idx: int) -> Evaluation:
@@ -56,24 +56,24 @@ class StageEvaluations(Mapping[str, "Evaluation"]):
     # ---- epochs
 
     def begin(self, stage: str, loaders: int, device: torch.device) -> None:
-        """Start an epoch: with nothing counted, and where the module is."""
+        """Start an epoch without counts, on the module's device."""
         if stage in self._kept:
             self._arrange(stage, loaders)
             self.move(stage, device)
             self.reset(stage)
 
     def move(self, stage: str, device: torch.device) -> None:
-        """Follow the module."""
+        """Move to the module's device."""
         for each in self.of(stage):
             each.to(device)
 
     def reset(self, stage: str) -> None:
-        """Back to no samples."""
+        """Forget all counts."""
         for each in self.of(stage):
             each.reset()
 
     def _arrange(self, stage: str, loaders: int) -> None:
-        """One for each loader, with Lightning's own suffix where there are several."""
+        """Have one evaluation per loader, with Lightning's suffix if there are several."""
         kept = self._kept[stage]
         del kept[loaders:]
         while len(kept) < loaders:
@@ -84,19 +84,19 @@ class StageEvaluations(Mapping[str, "Evaluation"]):
             suffix = f"/dataloader_idx_{place}" if loaders > 1 else ""
             each.postfix = f"{self._declared.postfix or ''}{suffix}"
 
-    # ---- checkpoints: one file for all ranks, so it holds their sum, which the first rank goes on from
+    # ---- checkpoints: one file for all ranks, so it holds their sum, from which the first rank resumes
 
     def saved(self) -> dict[str, Tensor]:
-        """What was counted over all ranks, which all of them have to ask for; nothing of what counted nothing."""
+        """Return the counts of all ranks, without empty evaluations; every rank must call it."""
         state: dict[str, Tensor] = {}
         for address, each in self.items():
             with each.tally.sync_context(should_sync=each.tally.sync_on_compute):
                 if each.tally.update_called:
                     state.update(each.state_dict(prefix=f"{address}."))
-        return {key: entry.cpu().to_sparse() for key, entry in state.items()}  # most bins of a histogram are empty
+        return {key: entry.cpu().to_sparse() for key, entry in state.items()}  # most bins are empty
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what was saved; another declaration is refused."""
+        """Resume from saved counts; refuse those of another declaration."""
         for stage in self._kept:
             self.reset(stage)
         entries = {key: entry.to_dense() for key, entry in state.items()}

@@ -1,4 +1,4 @@
-"""Why members of a stock torchmetrics collection are equal: its metrics under our names, and the counts they hold."""
+"""Explains a stock torchmetrics collection: maps its metrics to our names, and reads the counts they hold."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ NAMES = {
     "Specificity": "specificity",
 }
 OF_ALL = {"accuracy": "recall", "hamming_distance": "false_negative_rate"}
-"""Of many classes, what torchmetrics averages under these names where it does not take all samples together."""
+"""The statistics that torchmetrics averages over classes under these names, unless micro."""
 CLOSE = 1e-6
-"""Single precision tells no more."""
+"""Values closer than this are equal in single precision."""
 
 
 class Member(NamedTuple):
-    """A metric of a collection: what it is called there and here, its number and the counts behind it.
+    """A metric of a collection: its names there and here, its number, and its counts.
 
-    ``samples`` are those of exact matches, which keep no counts of classes or labels; ``declared`` is what decides
-    predictions and leaves samples out.
+    ``samples`` belongs to exact matches, which keep no counts of classes or labels; ``declared`` holds the options that
+    decide predictions and leave samples out.
     """
 
     name: str
@@ -70,7 +70,7 @@ def explain(subject: Any, first: str | None = None, second: str | None = None) -
     if isinstance(subject, Counts):
         return explain_counts(subject, first, second)
     if isinstance(subject, Evaluation):
-        evaluation: Any = subject  # of which every final class explains itself
+        evaluation: Any = subject  # every final class explains itself
         finding: Finding = evaluation.explain(first, second)
         return finding
     if not isinstance(subject, MetricCollection):
@@ -102,7 +102,7 @@ def _named(members: list[Member], name: str) -> Member:
 
 
 def _member(name: str, metric: Any) -> Member | None:
-    """None for what is no statistic of a table, or is several numbers."""
+    """A member; None if it is not a statistic of a table, or several numbers."""
     kind = re.fullmatch(r"(Binary|Multiclass|Multilabel)(\w+)", type(metric).__name__)
     if kind is None or kind[2] not in NAMES:
         return None
@@ -120,20 +120,20 @@ def _member(name: str, metric: Any) -> Member | None:
 
 
 def _statistic(task: str, name: str, metric: Any) -> str:
-    """What torchmetrics' class means here: its macro and weighted accuracy of classes are means of recall."""
+    """Our name for torchmetrics' class: its macro and weighted multiclass accuracies are means of recall."""
     name = f_beta(metric.beta).name if name == "f" else name
     if name == "kappa":
         return name if metric.weights in (None, "none") else f"kappa with {metric.weights} weights"
     if task == "Binary" or name == EXACT or (name, task) == ("mcc", "Multiclass"):
         return name
-    average = "micro" if name == "mcc" else metric.average  # of labels, from the sum of their tables
+    average = "micro" if name == "mcc" else metric.average  # for labels, from the sum of their tables
     if task == "Multiclass" and name in OF_ALL:
         return name if average == "micro" else f"{OF_ALL[name]}/{average}"
     return f"{name}/{average}"
 
 
 def _counts(metric: Any) -> Counts | None:
-    """The counts that a metric keeps; None if it keeps others, or of more than one prediction for each sample."""
+    """The counts of a metric; None if it keeps others, or several predictions for each sample."""
     cells: list[Tensor] | None = None
     if getattr(metric, "top_k", 1) != 1:
         return None
@@ -193,7 +193,7 @@ def _reasons(one: Member, other: Member, members: list[Member]) -> tuple[tuple[s
 
 
 def _fullest(members: list[Member]) -> Counts:
-    """The counts of the most classes or labels, of the samples that the first two have counted."""
+    """The most detailed counts among members that counted the same samples as the first two."""
     usable = [each.counts for each in members if each.counts is not None and _agrees(each, members[:2])]
     return max(usable, key=lambda counts: counts.tp.numel())
 
@@ -205,7 +205,7 @@ def _agrees(member: Member, pair: list[Member]) -> bool:
 def _of_exact_match(
     counts: Counts, values: dict[str, float], samples: int
 ) -> tuple[tuple[str, ...], str, dict[str, Any]]:
-    """Beside the accuracy of labels with the bounds of either, if every label of every sample was counted."""
+    """Explain exact match and label accuracy by their mutual bounds, if every label of every sample was counted."""
     [other] = [name for name in values if name != EXACT]
     labels, whole = counts.tp.numel(), bool((counts.total == samples).all())
     if other in ("accuracy/micro", "accuracy/macro") and labels > 1 and whole:
@@ -217,7 +217,7 @@ def _of_exact_match(
 
 
 def _same_samples(one: Member, other: Member) -> bool:
-    """Whether two states are of the same predictions; micro averages keep the sums over classes only."""
+    """Whether two states come from the same predictions; micro averages keep only sums over classes."""
     if one.counts is None or other.counts is None:
         return one.declared == other.declared  # exact matches keep too little to tell by
     pairs = zip(one.counts.cells, other.counts.cells, strict=True)
