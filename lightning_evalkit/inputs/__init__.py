@@ -1,4 +1,5 @@
-"""Raw tensors into their declared meaning."""
+"""Declares the meaning of raw tensors, and checks it.
+--"""
 
 from lightning_evalkit.inputs.binary import Binary
 from lightning_evalkit.inputs.binning import Binning, binning_of

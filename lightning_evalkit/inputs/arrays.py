@@ -1,4 +1,4 @@
-"""Arrays, series, data frames, lists and numbers into tensors. Only called where a call with one of them has failed."""
+"""Turns arrays, series, data frames, lists and numbers into tensors; only called after a call with one has failed."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def as_tensors(
     *args: Any,
     **kwargs: Any,
 ) -> BoundArguments | None:
-    """Return the arguments of a call that failed as tensors; None if they were. Raise for what cannot be counted.
+    """Return the arguments of a failed call as tensors; None if they already were. Raise if they cannot be counted.
 
     Without a ``device`` they join the first tensor among them.
     """
     try:
         bound = signature(function).bind(*args, **kwargs)
     except TypeError:
-        return None  # wrong arguments, which Python has said
+        return None  # wrong arguments, which Python's error names
     optional = {name for name, each in bound.signature.parameters.items() if each.default is None}
     given = {name: value for name, value in bound.arguments.items() if value is not None or name not in optional}
     others = {name: value for name, value in given.items() if not isinstance(value, Tensor)}
@@ -48,7 +48,7 @@ def as_tensors(
 
 
 def tensor_of(name: str, value: Any, device: torch.device, names: Sequence[str] | None = None) -> Tensor:
-    """Return a tensor of what an argument holds; with ``names`` of classes, their numbers in the place of texts.
+    """Convert an argument to a tensor; with ``names`` of classes, texts become their numbers.
 
     >>> tensor_of("target", ["dog", "cat"], torch.device("cpu"), names=["cat", "dog"])
     tensor([1, 0])

@@ -1,4 +1,4 @@
-"""How scores are kept beside counts: in bins of fixed number, or each of them."""
+"""Declares how scores are stored: in a fixed number of bins, or every score."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 MOST_BINS = 65_536
 USUAL_STATE, LARGEST_STATE, BESIDE = 8 * 2**20, 64 * 2**20, 2**9
-"""Bytes of all that is kept, and of what each class or label has beside its histogram: many get fewer bins.
+"""Bytes of the whole state, and of each class or label besides its histogram; many classes get fewer bins.
 
-More than the usual would fit, but all of it crosses ranks and is read at every compute.
+A larger state would fit, but all of it crosses ranks and is read at every compute.
 """
 FEWEST_BINS = 256
-"""For each of very many classes, up to the largest state."""
+"""The bins of each of very many classes, up to the largest state."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Binning:
     number: int = MOST_BINS
     cuts: tuple[float, ...] = ()
     sums: bool = False
-    """Whether Brier score, log loss and calibration are kept too, which no histogram of scores contains."""
+    """Whether to store Brier score, log loss and calibration sums too, which no histogram of scores contains."""
     calibration_bins: int = 15
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class Binning:
 
 
 def binning_of(thresholds: Thresholds, questions: int = 1, **options: Any) -> Binning:
-    """What a user's ``thresholds`` ask for: as in torchmetrics, or one of the two kinds of fine bins.
+    """The binning of a ``thresholds`` argument: as in torchmetrics, or one of the two kinds of fine bins.
 
     An integer is that many thresholds from 0 to 1, None keeps every score.
 
@@ -79,7 +79,7 @@ def _named(name: str, questions: int, options: dict[str, Any]) -> Binning:
             "expected thresholds to be a number of them, a list, None for exact curves, 'fine' or 'bfloat16', "
             f"got {name!r}."
         )
-    number = questions if isinstance(questions, int) and questions > 0 else 1  # what is wrong is said by the task
+    number = questions if isinstance(questions, int) and questions > 0 else 1  # the task reports the error
     usual, largest = ((size // number - BESIDE) // 16 for size in (USUAL_STATE, LARGEST_STATE))  # two counts each
     return Binning("fine", max(min(MOST_BINS, usual), min(FEWEST_BINS, largest), 8), **options)
 

@@ -1,4 +1,4 @@
-"""Words for values that contradict the declaration. Slow on purpose: only called when an update is refused."""
+"""Errors about values that contradict the declaration. Slow on purpose: only called when an update is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAN_HINT = "look for a division by zero or an overflow in the model"
 LOGITS_HINT = "declare inputs='logits' if no sigmoid or softmax was applied"
 
 Suspect = tuple[str, str, Tensor, Tensor, str]
-"""What may be wrong: a name, what was expected, the values, which of them are wrong, and what to do."""
+"""A possible fault: a name, the expectation, the values, a mask of the wrong ones, and the remedy."""
 
 
 def complaint(task: Thresholded, preds: Tensor, target: Tensor, weight: Tensor | None) -> str:
@@ -41,17 +41,17 @@ def multiclass_complaint(task: Multiclass, preds: Tensor, target: Tensor, weight
         if task.inputs == "probabilities":
             suspects.append(("preds", "a probability in [0, 1]", best, (best < 0) | (best > 1), LOGITS_HINT))
             least = preds.amin(1)
-            if task.binning is not None:  # where every score is looked at
+            if task.binning is not None:  # if every score is checked
                 suspects.append(("preds", "a probability in [0, 1]", least, least < 0, LOGITS_HINT))
     suspects += _weights(weight)
-    if preds.ndim > target.ndim and task.inputs != "probabilities":  # at last, as those who only compare do not mind
+    if preds.ndim > target.ndim and task.inputs != "probabilities":  # last, because mere comparisons tolerate it
         best = preds.amax(1)
         suspects.append(("preds", "finite where it is largest", best, best.isinf(), NAN_HINT))
     return _first_of(used, suspects)
 
 
 def _used(task: Declaration, target: Tensor, weight: Tensor | None) -> Tensor:
-    """What is neither ignored nor of weight 0."""
+    """Elements that are neither ignored nor of weight 0."""
     used = ~task.left_out(target)
     return used if weight is None else used & (weight != 0)
 

@@ -1,4 +1,4 @@
-"""What tensors mean is declared at construction, and a declaration has an identity: equal ones may share a state."""
+"""The meaning of tensors, declared at construction; equal declarations may share a state."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from lightning_evalkit.inputs.binning import Binning
 
 Inputs = Literal["logits", "probabilities", "labels", "auto"]
-"""What the first tensor of ``update`` holds; ``auto`` guesses for each batch, as torchmetrics does."""
+"""The kind of the first tensor of ``update``; ``auto`` guesses for each batch, as torchmetrics does."""
 
 MultidimAverage = Literal["global", "samplewise"]
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What every task declares; its fields alone decide which metrics may share a state."""
+    """Base of every task's declaration; its fields alone decide which metrics may share a state."""
 
     inputs: Inputs = "auto"
     ignore_index: int | tuple[int, ...] | None = None
     weighted: bool = False
     samplewise: bool = False
     binning: Binning | None = field(default=None, kw_only=True)
-    """How scores are kept beside counts, where curves are asked for."""
+    """How scores are stored, if curves are declared."""
     buckets: int | None = field(default=None, kw_only=True, repr=False)
-    """In how many buckets samples are counted by the hash of their ids."""
+    """The number of buckets in which samples are counted by the hash of their ids."""
     names: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
-    """Of the classes or labels, in the order of their numbers; None where they are called by these.
+    """The names of classes or labels in order; None if they are called by number.
 
-    Part of the declaration, as a state knows classes by number alone: read under names in another order it would give
-    the numbers of one class to another. Also where only one side has names nothing says that they mean the same.
+    They are part of the declaration, because a state knows classes only by number: with names in another order it would
+    report the numbers of one class for another. If only one of two states has names, they may mean different classes.
     """
 
     def __post_init__(self) -> None:
@@ -68,16 +68,16 @@ class Declaration:
         return self.ignore_index if isinstance(self.ignore_index, tuple) else (self.ignore_index,)
 
     def marks(self, kind: torch.dtype) -> tuple[int, ...]:
-        """The target values that are left out, of those that targets of this type can hold: no byte is -100."""
+        """The ignored target values that this type can hold: no byte is -100."""
         return tuple(index for index in self.ignored if holds(kind, index))
 
     def left_out(self, target: Tensor) -> Tensor:
-        """Which targets are left out, compared as the numbers they are, never wrapped or rounded to a type."""
+        """Which targets are ignored, compared as exact numbers, never wrapped or rounded to a type."""
         marked = [target == index for index in self.marks(target.dtype)]
         return reduce(torch.logical_or, marked) if marked else torch.zeros_like(target, dtype=torch.bool)
 
     def names_of_values(self, argument: str) -> tuple[str, ...] | None:
-        """The names by which the values of an argument of ``update`` may be called, in the order of their numbers."""
+        """The names allowed as values of an argument of ``update``, in the order of their numbers."""
         return None
 
     def described(self) -> dict[str, Any]:
@@ -90,9 +90,9 @@ class Declaration:
         return hashlib.sha256(json.dumps(self.described(), sort_keys=True).encode()).hexdigest()[:10]
 
     def arranged_weight(self, target: Tensor, sample_weight: Tensor | None, preds: Tensor) -> Tensor | None:
-        """The weights, repeated over the dimensions of the target that they lack; all tensors are on one device."""
+        """Expand weights to the dimensions of the target that they lack; all tensors are on one device."""
         if preds.is_complex() or target.is_complex():
-            raise InputError("complex numbers have no order.")  # what to do is said where an update has failed
+            raise InputError("complex numbers have no order.")  # explain_failure says what to do
         if preds.device != target.device:
             raise InputError(f"expected preds and target on one device, got {preds.device} and {target.device}.")
         if (sample_weight is None) is self.weighted:
@@ -118,7 +118,7 @@ class Declaration:
         return sample_weight.reshape(sample_weight.shape + (1,) * (target.ndim - lead)).expand(target.shape)
 
     def refuse_weights_of_elements(self, sample_weight: Tensor | None, samples: int, what: str) -> None:
-        """Where whole samples are counted, a sample has one weight."""
+        """Refuse weights of elements where whole samples are counted."""
         if sample_weight is not None and sample_weight.ndim > 1:
             raise InputError(
                 f"expected one sample_weight per sample, shape ({samples},), because {what} samples, "
@@ -145,7 +145,7 @@ def holds(kind: torch.dtype, number: int) -> bool:
         return torch.iinfo(kind).min <= number <= torch.iinfo(kind).max
     digits = 1 - round(math.log2(torch.finfo(kind).eps))
     size = abs(number)
-    odd = size // (size & -size) if size else 0  # without the factors of two, which an exponent holds
+    odd = size // (size & -size) if size else 0  # without factors of two, which the exponent holds
     return size <= torch.finfo(kind).max and odd.bit_length() <= digits
 
 
@@ -161,11 +161,11 @@ def names_given(names: Sequence[str], usual: Iterable[str] | None = None) -> tup
 
 LONG = 300
 LARGEST_STATE = 2 * 2**30
-"""Bytes of one copy of a state: more is a mistake more often than a wish, and would end the process without a word."""
+"""The most bytes of one copy of a state: more is usually a mistake, and would kill the process silently."""
 
 
 def refuse_large(numbers: int, what: str) -> None:
-    """Refuse a state of so many numbers, of 8 bytes each, before anything of it is made."""
+    """Refuse a state of too many numbers of 8 bytes each, before allocating it."""
     if 8 * numbers > LARGEST_STATE:
         what = what if len(what) <= LONG else f"{what[:LONG]} ..."  # a declaration may have thousands of thresholds
         most, size = LARGEST_STATE / 2**30, 8 * numbers / 2**30

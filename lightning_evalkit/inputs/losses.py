@@ -1,4 +1,4 @@
-"""The losses of samples, and what each of them weighs."""
+"""Declares losses of samples and their weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Losses(Declaration):
     """A loss per sample (or element), not yet reduced, and a weight for each, 1 if not given.
 
-    Kept by size of the losses where a ``histogram`` is asked for, else only their sums.
+    The state keeps their sums, or with ``histogram`` their sums by size.
     """
 
     histogram: bool = False

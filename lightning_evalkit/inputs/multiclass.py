@@ -20,10 +20,10 @@ LARGEST_MATRIX = 4_096
 class Multiclass(Declaration):
     """One of C classes per element, predicted by a label or by scores of which the largest counts.
 
-    With ``top_k`` above 1 a prediction is right if the target is among the k largest scores, as in torchmetrics. Kept
-    beside the counts per class: how often the target is among the ``hits`` largest, the whole confusion ``matrix``,
-    whether all elements of a sample are right (``exact``). Without a number of classes only right and wrong are told
-    apart.
+    With ``top_k`` above 1 a prediction is right if the target is among the k largest scores, as in torchmetrics.
+    Besides the counts per class, a state may keep how often the target is among the ``hits`` largest scores, the whole
+    confusion ``matrix``, and whether all elements of a sample are right (``exact``). Without a number of classes it
+    distinguishes only right and wrong.
     """
 
     num_classes: int | None = 2
@@ -54,7 +54,7 @@ class Multiclass(Declaration):
 
     @property
     def classes(self) -> int:
-        """The number of classes that are told apart."""
+        """The number of distinguished classes."""
         return self.num_classes or 1
 
     def names_of_values(self, argument: str) -> tuple[str, ...] | None:
@@ -69,7 +69,7 @@ class Multiclass(Declaration):
     def arranged(
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Scores (N, C, ...) or labels (N, ...) beside targets (N, ...), checked but not flattened."""
+        """Scores (N, C, ...) or labels (N, ...), and targets (N, ...), checked but not flattened."""
         scored = self._scored(preds, target)
         if (scored and preds.shape[2:] != target.shape[1:]) or (scored and preds.shape[:1] != target.shape[:1]):
             raise InputError(self._unequal(preds, target))

@@ -1,4 +1,4 @@
-"""Arguments of constructors that have to be numbers, flags or lists; NumPy's and torch's single numbers are numbers."""
+"""Checks arguments that have to be numbers, flags or lists; NumPy's and torch's scalars are numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def as_number(value: Any) -> float | None:
-    """The Python number that a value is; None if it is something else, as truth values are.
+    """The value as a Python number; None for anything else, truth values included.
 
     >>> import numpy
     >>> as_number(numpy.float32(0.5)), as_number("0.5")
@@ -26,7 +26,7 @@ def as_number(value: Any) -> float | None:
 
 
 def checked_flag(name: str, value: object) -> None:
-    """True or False, nothing that only counts as such."""
+    """Return True or False; refuse values that are merely truthy."""
     if not isinstance(value, bool):
         raise DeclarationError(f"expected {name} to be True or False, got {value!r}.")
 
@@ -48,10 +48,10 @@ def checked_share(name: str, value: Any, above: bool = False) -> float:
 
 
 def listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
-    """The entries of a list, as a text or a single number is none."""
+    """The entries of a list; refuse a text or a single number."""
     try:
         if isinstance(values, (str, bytes)):
-            raise TypeError  # whose letters nobody means
+            raise TypeError  # its letters are not meant
         return tuple(values)
     except TypeError:
         raise DeclarationError(f"expected {name} to be a list, got {values!r}.") from None

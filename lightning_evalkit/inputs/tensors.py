@@ -1,4 +1,4 @@
-"""Words for what is no tensor to count. Slow on purpose: only called when an update has failed."""
+"""Errors about values that are not countable tensors. Slow on purpose: only called when an update has failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USUAL_REALS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def explain_failure(error: Exception, given: Mapping[str, Any]) -> None:
-    """Raise what is wrong with the tensors of a call that failed, if it is their kind; values are not looked at.
+    """Raise an error about the kind of a failed call's tensors, if that is the cause; values are not read.
 
     >>> explain_failure(TypeError(), {"x": torch.eye(2).to_sparse()})
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""A threshold in the space in which it was chosen, and where it cuts scores of every precision."""
+"""A threshold that keeps its logit, and its cut for scores of every precision."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from lightning_evalkit.inputs.numbers import as_number
 PRECISIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """The types of scores that are compared; a cut is prepared for each."""
 USUAL_DIGITS, MOST_DIGITS = 6, 17
-"""Of a number in a name: as many as ``:g`` gives, and as many as tell any two numbers in double precision apart."""
+"""Digits of a number in a name: as many as ``:g`` gives, and as many as distinguish any two doubles."""
 
 
 Cuts = dict[tuple[str, torch.dtype], tuple[float, ...]]
-"""For every kind and type of scores the cut of each threshold."""
+"""The cut of each threshold for every kind and type of scores."""
 Given = float | dict[str, float]
 """A threshold as it is declared: a number, a ``Threshold`` among them, or {"logit": number}."""
 
 
 class Threshold(float):
-    """A probability that keeps the logit it stands for: near 0 and 1 no probability tells large logits apart.
+    """A probability that keeps its logit: near 0 and 1, probabilities do not distinguish large logits.
 
-    Scores are compared with this number as it is, in whichever precision they come. ``best_threshold`` gives one, and
-    whatever takes a ``threshold`` takes it, or ``{"logit": 41.5}`` where only plain values can be written.
+    Scores of any precision are compared with exactly this number. ``best_threshold`` returns one, and every
+    ``threshold`` argument takes one, or ``{"logit": 41.5}`` where only plain values can be written.
 
     >>> Threshold.from_logit(41.5)
     Threshold(1.0, logit=41.5)
@@ -39,7 +39,7 @@ class Threshold(float):
     logit: float
 
     def __new__(cls, probability: float, logit: float | None = None) -> Threshold:
-        """A probability in [0, 1], or NaN for none; ``logit`` may say more exactly which."""
+        """Take a probability in [0, 1], or NaN for none; ``logit`` may specify it more exactly."""
         number = float(probability)
         if not (0 <= number <= 1 or math.isnan(number)):
             raise DeclarationError(f"expected a probability in [0, 1], got {probability!r}: Threshold.from_logit(x).")
@@ -56,7 +56,7 @@ class Threshold(float):
 
     @property
     def is_told(self) -> bool:
-        """Whether its probability alone tells it from other logits of single precision."""
+        """Whether its probability alone distinguishes it from other logits of single precision."""
         back = log_odds(float(self))
         return back == self.logit or not abs(back - self.logit) > abs(self.logit) * torch.finfo(torch.float32).eps / 4
 
@@ -66,7 +66,7 @@ class Threshold(float):
 
     @property
     def plain(self) -> float | dict[str, float]:
-        """What a file of plain values holds of it; ``parsed`` makes a threshold of it again."""
+        """Its form as plain values; ``parsed`` restores the threshold."""
         number = float(self)
         return number if math.isnan(number) or log_odds(number) == self.logit else {"logit": self.logit}
 
@@ -110,18 +110,18 @@ def log_odds(probability: float) -> float:
 
 
 def logit_of(threshold: float) -> float:
-    """Where logits are cut: what a threshold keeps, or that of a plain number."""
+    """The cut for logits: the logit that a threshold keeps, or that of a plain number."""
     return threshold.logit if isinstance(threshold, Threshold) else log_odds(float(threshold))
 
 
 def thresholds_of(threshold: Any) -> tuple[float, ...]:
-    """One threshold or several, as they are given, as several."""
+    """Return one threshold or several as a tuple."""
     given = parsed(threshold)
     return given if isinstance(given, tuple) else (given,)
 
 
 def parsed(threshold: Any) -> Any:
-    """A threshold as it is given: a number, or a mapping that names the logit; a list of such becomes a tuple."""
+    """Parse a threshold: a number, or a mapping that names the logit; a list of them becomes a tuple."""
     if isinstance(threshold, Mapping):
         if list(threshold) != ["logit"] or not isinstance(threshold["logit"], (int, float)):
             raise DeclarationError(f"expected threshold to be a number or {{'logit': number}}, got {threshold!r}.")
@@ -138,7 +138,7 @@ def parsed(threshold: Any) -> Any:
 
 
 def plain_of(threshold: Any) -> Any:
-    """The opposite: numbers and mappings that any file can hold."""
+    """The inverse of ``parsed``: numbers and mappings that any file can hold."""
     if isinstance(threshold, (list, tuple)):
         return type(threshold)(map(plain_of, threshold))
     return threshold.plain if isinstance(threshold, Threshold) else threshold
@@ -154,7 +154,7 @@ def cuts_of(thresholds: Sequence[float]) -> Cuts:
 
 @lru_cache(maxsize=256)
 def _cuts_of(parts: tuple[tuple[float, float | None], ...]) -> Cuts:
-    """Once for all declarations of these thresholds: functions make one in every call."""
+    """Computed once for all declarations of these thresholds: functions make a declaration in every call."""
     thresholds = [number if logit is None else Threshold(number, logit) for number, logit in parts]
     return {
         (score_kind, kind): tuple(cut_of(each, score_kind, kind) for each in thresholds)

@@ -1,4 +1,4 @@
-"""Scores that are cut at thresholds: what binary and multilabel declarations share."""
+"""Scores that are cut at thresholds: the base of binary and multilabel declarations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Thresholded(Declaration):
     def rounds(self) -> bool:
         """Whether guessed logits are cut where torchmetrics cuts them, after a sigmoid in their own precision.
 
-        Not at thresholds that keep a logit which no probability holds: all are then cut at the exact logits.
+        If a threshold keeps a logit that no probability represents, all are cut at the exact logits instead.
         """
         return self.inputs == "auto" and not any(isinstance(each, dict) for each in plain_of(self.thresholds))
 
@@ -52,11 +52,11 @@ class Thresholded(Declaration):
         return (score_kind, torch.float64) in self._cuts  # type: ignore[attr-defined]
 
     def described(self) -> dict[str, Any]:
-        """With thresholds as plain values, of which the same threshold can be made again."""
+        """Describe thresholds as plain values, from which ``parsed`` restores them."""
         return {**super().described(), "thresholds": plain_of(self.thresholds)}
 
     def score_kind(self, preds: Tensor) -> str:
-        """How this batch is read, as far as its type decides; ``auto`` is left open for real scores."""
+        """The kind of a batch's scores, as far as its type decides; ``auto`` stays open for real scores."""
         if self.inputs == "auto":
             return "auto" if preds.is_floating_point() else "labels"
         if self.inputs != "labels" and not preds.is_floating_point():
@@ -71,7 +71,7 @@ class Thresholded(Declaration):
         return complaint(self, preds, target, weight)
 
     def refuse_unequal_shapes(self, preds: Tensor, target: Tensor) -> None:
-        """Elements of both belong together one by one."""
+        """Refuse tensors whose elements do not correspond one to one."""
         if preds.shape != target.shape:
             raise InputError(_unequal_shapes(preds, target))
 

@@ -1,7 +1,7 @@
-"""A tally in a checkpoint: its tensors once, under stable names, with what is needed to read them.
+"""A tally in a checkpoint: its tensors under stable names, with a description to read them by.
 
-That is the declaration they were counted under, the layout of their cells and the number of this format. It travels as
-the bytes of its JSON in a tensor, so that every tool that expects tensors in a ``state_dict`` keeps working and
+The description is the declaration, the layout of the cells and the number of this format. It is stored as the bytes of
+its JSON in a tensor, so that every tool that expects tensors in a ``state_dict`` keeps working and
 ``torch.load(..., weights_only=True)`` reads it.
 """
 
@@ -30,7 +30,7 @@ LEAVE_OUT = "leave this state out (metric.persistent(False))"
 
 
 def saved(totals: Totals, counter: Counter) -> dict[str, Tensor]:
-    """What goes into a ``state_dict``."""
+    """Return the entries for a ``state_dict``."""
     entries = {INTEGERS: totals.integers.detach().clone(), DECLARATION: _encoded(_described(counter))}
     if totals.reals is not None:
         entries[REALS] = totals.reals.detach().clone()
@@ -38,7 +38,7 @@ def saved(totals: Totals, counter: Counter) -> dict[str, Tensor]:
 
 
 def unpack(state_dict: MutableMapping[str, Any], prefix: str, counter: Counter) -> Totals | None:
-    """Take a tally's entries out of a ``state_dict``; None if it has none. A state of anything else is refused."""
+    """Remove a tally's entries from a ``state_dict``; None if it has none. Refuse the state of anything else."""
     names = [prefix + name for name in (INTEGERS, REALS, DECLARATION)]
     integers, reals, declaration = (state_dict.pop(name, None) for name in names)
     if integers is None:
@@ -53,7 +53,7 @@ def _described(counter: Counter) -> dict[str, Any]:
 
 
 def declaration_of(saved: Tensor) -> dict[str, Any]:
-    """What a state in a file was counted under: its declaration and its layout; another format is refused."""
+    """The declaration and the layout of a state in a file; refuse another format."""
     declared = _decoded(saved)
     if declared.get("format") != FORMAT:
         raise InputError(
@@ -70,7 +70,7 @@ def layout_of(counter: Counter) -> dict[str, Any]:
 
 
 def described_differences(found: dict[str, Any], expected: dict[str, Any], where: str) -> list[str]:
-    """What two declarations differ in; of long lists the first entry."""
+    """The differences of two declarations; of long lists only the first entry."""
     differences = []
     for key in {**expected, **found}:
         one, other = found.get(key), expected.get(key)
@@ -102,7 +102,7 @@ def _refuse_other(name: str, found: dict[str, Any], expected: dict[str, Any]) ->
 
 
 def refuse_other_layout(name: str, found: dict[str, str], expected: dict[str, str]) -> None:
-    """Equal declarations may be counted into other cells, by another metric or version."""
+    """Refuse another layout, which another metric or version may use for the same declaration."""
     differences = described_differences(found, expected, "there")
     if differences:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The state of an evaluation: what is joined over ranks is read as evidence, once for all of its entries."""
+"""The state of an evaluation: its totals over all ranks are read as evidence, once for all entries."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class EvidenceTally(Tally):
-    """Counts of one declaration; ``compute`` gives the evidence of all ranks."""
+    """Counts of one declaration; ``compute`` returns the evidence of all ranks."""
 
     counter: EvidenceCounter
     warned_undefined = False
-    """Whether it was said that a value is NaN, and why."""
+    """Whether the warning about a NaN value was given."""
     warned_untold = False
-    """Whether it was said that a threshold is a logit that no probability holds."""
+    """Whether the warning about a logit that no probability represents was given."""
 
     @property
     def evidence(self) -> Evidence:
@@ -31,7 +31,7 @@ class EvidenceTally(Tally):
         return self.evidence.counts
 
     def compute(self) -> Evidence:
-        """The evidence of all ranks. Raises if samples were not what was declared."""
+        """The evidence of all ranks; raise if samples were not as declared."""
         return self._read(self._valid())
 
     def _read(self, joined: Joined) -> Evidence:

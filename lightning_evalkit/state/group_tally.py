@@ -1,4 +1,4 @@
-"""The state of counts by group: a batch is added to the groups it has samples of, and touches no others."""
+"""The state of counts by group: a batch touches only the groups it has samples of."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class GroupTally(Tally):
-    """A row of counts for every group, of samples that come with the numbers of their groups."""
+    """A row of counts for every group; updates also take the group number of every sample."""
 
     counter: SliceCounter  # type: ignore[assignment]  # adds a batch to totals instead of making new ones
 
@@ -27,13 +27,13 @@ class GroupTally(Tally):
         self.counter.add(self.totals, preds, target, groups, sample_weight)
 
     def batch_totals(self, *args: Any, **kwargs: Any) -> Totals:
-        """Count a batch and give the totals of this batch alone: in a state of its own, which is then added."""
+        """Count a batch in a new state, add that, and return it as the totals of this batch alone."""
         held = after = self._states()
         try:
             with torch.inference_mode(False):
                 self.__dict__.update(self.storage.empty(self._device))
             self.update(*args, **kwargs)
-            with torch.inference_mode(False):  # not in place: a stock MetricCollection may share what is held
+            with torch.inference_mode(False):  # not in place: a stock MetricCollection may share the state
                 after = self.storage.sum(held, self.__dict__)
             return self._over_ranks(self.dist_sync_on_step)
         finally:

@@ -1,7 +1,7 @@
 """A state that a metric holds: read, reset, merged, moved and saved.
 
-What torchmetrics' base class does with any state is done here for this one: casts do not touch it, a checkpoint holds
-it once, and everything but an update puts a new state in its place.
+It replaces the handling of states in torchmetrics' base class: casts do not touch the state, a checkpoint holds it
+once, and everything but an update replaces it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class HeldState(Unscripted, Metric):
         with torch.inference_mode(False):  # a state born in inference mode could not be changed outside of it
             for name, default in self.storage.empty(self._device).items():
                 self.add_state(name, default, dist_reduce_fx=self.storage.reduction)
-        self._device = self.totals.integers.device  # a default device may have been named without its number
+        self._device = self.totals.integers.device  # the default device may lack its index
 
     @property
     def totals(self) -> Totals:
@@ -66,7 +66,7 @@ class HeldState(Unscripted, Metric):
         """Whether there was an update since the last reset."""
         return self.update_count > 0
 
-    # ---- joining ranks by hand
+    # ---- synchronising by hand
 
     def sync(
         self,
@@ -98,7 +98,7 @@ class HeldState(Unscripted, Metric):
     # ---- the monoid
 
     def reset(self) -> None:
-        """Back to no samples, in a new state: who holds the one before keeps what was counted."""
+        """Start a new, empty state; references to the old one keep its counts."""
         with torch.inference_mode(False):
             self.__dict__.update(self.storage.empty(self._device))
         self._forget()
@@ -133,19 +133,19 @@ class HeldState(Unscripted, Metric):
         self._computed = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy owns its state: not shared with another process, and never born in inference mode."""
+        """Give a copy its own state: not shared with another process, and never made in inference mode."""
         super().__setstate__(state)
         with torch.inference_mode(False):
             self.__dict__.update(self.storage.sum(self.storage.empty(self._device), self.__dict__))
             self._local = self._local and self.storage.moved(self._local, self._device)
 
     def clone(self) -> Self:
-        """A copy with a state of its own."""
+        """Return a copy with its own state."""
         with torch.inference_mode(False):
             return deepcopy(self)
 
     def load_totals(self, totals: Totals | None) -> None:
-        """Go on from saved totals; from the present state if there are none."""
+        """Resume from saved totals; keep the current state if there are none."""
         if totals is not None:
             self._refuse_unfit(totals)
             with torch.inference_mode(False):
@@ -180,7 +180,7 @@ class HeldState(Unscripted, Metric):
         return self
 
     def set_dtype(self, dst_type: str | torch.dtype) -> Self:
-        """Nothing changes: counts are int64 and weighted sums float64, whatever the model's precision."""
+        """Do nothing: counts are int64 and weighted sums float64, whatever the model's precision."""
         return self
 
     def state_dict(  # type: ignore[override]
@@ -218,7 +218,7 @@ class HeldState(Unscripted, Metric):
 
 
 def cloned(totals: Totals, device: torch.device | None = None) -> Totals:
-    """A copy, on another device in the precision which that has."""
+    """A copy, on another device in the precision of that device."""
     integers, reals = totals.integers, totals.reals
     if reals is not None:
         reals = reals.to(device or reals.device, real_dtype(device or reals.device), copy=True)

@@ -1,4 +1,4 @@
-"""What a metric remembers between two updates: the totals of all ranks, and what was read from them."""
+"""The cache of a metric between two updates: the totals of all ranks, and their evidence."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Joined:
-    """Totals over all ranks, their bookkeeping and, once it was asked for, their evidence."""
+    """Totals over all ranks, their bookkeeping and, once read, their evidence."""
 
     totals: Totals
     ledger: Ledger
     evidence: Evidence | None = None
 
     def __reduce__(self) -> tuple[type[Joined], tuple[Totals, Ledger]]:
-        return Joined, (self.totals, self.ledger)  # a copy reads its evidence itself
+        return Joined, (self.totals, self.ledger)  # a copy reads its own evidence

@@ -1,4 +1,4 @@
-"""The state of two models that are counted together: an update takes the predictions of both."""
+"""The state of two models on the same samples: an update takes the predictions of both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.counts import PairCounter
 
 RANK = 2**40
-"""Rows that a rank may see before its ids are those of the next."""
+"""The most rows of a rank; more would get the ids of the next rank."""
 
 
 class PairTally(Tally):
@@ -32,7 +32,7 @@ class PairTally(Tally):
         sample: Any = None,
         cluster: Any = None,
     ) -> None:
-        """Count the predictions of both models; without ids every row is a sample of its own."""
+        """Count the predictions of both models; without ids every row is a separate sample."""
         self.refuse_elsewhere(first)
         self.refuse_elsewhere(second)
         if sample is None and cluster is None:

@@ -1,8 +1,8 @@
-"""How totals are kept between updates: added up in place, or row by row where every sample has its own result.
+"""Stores totals between updates: summed in place, or row by row if every sample has its own result.
 
-A batch is added to the state in place, everything else puts a new state there: whoever holds the one before, as
-torchmetrics' ``Running`` does, keeps what it was. A compiled step takes the state as an input, new or not. Both ways of
-keeping work on the attributes of a metric under the names that torchmetrics knows, so that a stock MetricCollection can
+Only a batch is added to the state in place; everything else replaces the state, so a reference to the old one, such as
+that of torchmetrics' ``Running``, keeps its values. A compiled step takes the state as an input, new or not. Both
+storages use the attributes of a metric under the names that torchmetrics knows, so that a stock MetricCollection can
 share them.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 OWN = 2
-"""References to a state that only its metric holds: its attributes, and the call that counts them."""
+"""The reference count of a state that only its metric holds: its attributes, and the counting call."""
 
 
 class Storage(Protocol):
@@ -39,31 +39,31 @@ class Storage(Protocol):
     names: tuple[str, ...]
 
     def empty(self, device: torch.device) -> States:
-        """No samples, by state name."""
+        """The empty state, by state name."""
 
     def read(self, states: States) -> Totals:
         """What was added so far."""
 
     def write(self, states: States, totals: Totals) -> None:
-        """Put these totals in the place of the state; they are the metric's own from now on."""
+        """Replace the state by these totals, which the metric owns from now on."""
 
     def add(self, states: States, totals: Totals) -> None:
         """Add the totals of a batch."""
 
     def add_unheld(self, states: States, totals: Totals) -> None:
-        """Add the totals of a batch, to a new state if somebody else holds this one."""
+        """Add the totals of a batch; replace the state if something else holds it."""
 
     def updates(self, states: States) -> int:
         """How many batches were added."""
 
     def sum(self, held: States, added: States) -> States:
-        """The sum of two states as a third."""
+        """The sum of two states as a new one."""
 
     def moved(self, states: States, device: torch.device) -> States:
-        """A copy of a state on a device, in the precision which that has."""
+        """A copy of a state on a device, in the precision of that device."""
 
     def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
-        """Join the totals of all ranks."""
+        """Merge the totals of all ranks."""
 
 
 class _Named:
@@ -110,14 +110,14 @@ class SumStorage(_Named):
             _add_in_place(states[self.reals], totals.reals)
 
     def add_unheld(self, states: States, totals: Totals) -> None:
-        """In place where it can be: a stock MetricCollection lets several metrics hold one tensor, and each adds."""
+        """Add in place if possible: in a stock MetricCollection several metrics may hold one tensor, and each adds."""
         for name in self.names:
             if sys.getrefcount(states[name]) > OWN:
                 states[name] = states[name].clone()
         self.add(states, totals)
 
     def updates(self, states: States) -> int:
-        """From the state itself, so that compiled updates count too."""
+        """Read the number from the state, so that compiled updates count too."""
         return self.counter.ledger(self.read(states)).updates
 
     def sum(self, held: States, added: States) -> States:
@@ -139,8 +139,8 @@ class RowStorage(_Named):
         return {name: [] for name in self.names}
 
     def read(self, states: States) -> Totals:
-        """All rows below each other."""
-        device = states.get("_device", torch.device("cpu"))  # of the metric whose attributes these are
+        """Concatenate all rows."""
+        device = states.get("_device", torch.device("cpu"))  # of the metric that has these attributes
         pairs = zip(self.counter.layout, (torch.int64, real_dtype(device)), strict=True)
         none = (torch.zeros((0, cells.width), dtype=kind, device=device) for cells, kind in pairs)
         return Totals(*(torch.cat((*states[name], row)) for name, row in zip(self.names, none, strict=False)))
@@ -180,7 +180,7 @@ def _moved(state: Any, device: torch.device) -> Any:
 
 
 def _add_in_place(state: Tensor, batch: Tensor) -> None:
-    """On the CPU through NumPy: after its counting, waking torch's dispatcher would cost a third of the update."""
+    """Add with NumPy on the CPU: torch's dispatcher would cost a third of the update."""
     if state.is_cpu and not torch.compiler.is_compiling():
         memory = state.numpy()
         memory += batch.numpy()
@@ -189,13 +189,13 @@ def _add_in_place(state: Tensor, batch: Tensor) -> None:
 
 
 def _add_at_places(state: Tensor, batch: Tensor, places: Tensor) -> None:
-    """A batch on the CPU has fewer places than the state, and does not pass over all of it."""
+    """Add at the increments of a batch only, instead of passing over the whole state."""
     if not state.is_cpu or torch.compiler.is_compiling():
         state.narrow(0, 0, len(batch)).add_(batch)
-        if state.device.type == "mps":  # which by index adds int64 in newer releases only
+        if state.device.type == "mps":  # only newer releases add int64 by index
             state.add_(histogram(places, len(state)))
         else:
-            state.index_add_(0, places, torch.ones_like(places))  # integers are the same in any order
+            state.index_add_(0, places, torch.ones_like(places))  # integer sums do not depend on the order
         return
     memory = state.numpy()
     memory[: len(batch)] += batch.numpy()

@@ -1,4 +1,4 @@
-"""The state of a declaration: batches are added to it on the device, and ranks are joined once.
+"""The state of a declaration: adds batches on the device, and merges ranks once.
 
 A failed update changes nothing, and a compiled update needs one graph.
 """
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 
 class Tally(HeldState):
-    """Counts of one declaration; ``compute`` gives their ``Totals`` over all ranks.
+    """Counts of one declaration; ``compute`` returns their ``Totals`` over all ranks.
 
-    A metric on top of it overrides ``value_of``, nothing else.
+    A metric derives from it and overrides only ``value_of``.
     """
 
     without_counts: ClassVar[str] = "nothing is counted here: an evaluation has counts."
 
     def __init__(self, counter: Counter, title: str | None = None, **kwargs: Any) -> None:
         super().__init__(counter, title, **kwargs)
-        self._batches: list[Totals] | None = None  # where forward wants them, instead of in the state
+        self._batches: list[Totals] | None = None  # forward collects them here, not in the state
 
     @property
     def counts(self) -> Counts:
-        """Refused, unless a metric counts."""
+        """Refuse, unless the metric counts."""
         raise InputError(self.without_counts)
 
     @property
@@ -50,11 +50,11 @@ class Tally(HeldState):
 
     @property
     def global_ledger(self) -> Ledger:
-        """What happened besides counting, over all ranks."""
+        """The bookkeeping over all ranks."""
         return self._globally().ledger
 
     def value_of(self, totals: Totals) -> Any:
-        """What is computed from totals."""
+        """Compute the value of totals."""
         return totals
 
     # ---- adding
@@ -65,14 +65,14 @@ class Tally(HeldState):
         self.keep(self.counter.count(preds, target, sample_weight))
 
     def keep(self, totals: Totals) -> None:
-        """Add the totals of a batch to the state, or hand them to ``forward``, which does that itself."""
+        """Add the totals of a batch to the state, or pass them to ``forward``, which adds them itself."""
         if self._batches is None:
             self.storage.add(self.__dict__, totals)
         else:
             self._batches.append(totals)
 
     def refuse_elsewhere(self, preds: Tensor) -> None:
-        """A batch is counted on the device where the state is."""
+        """Refuse a batch on another device than the state's."""
         if preds.device != self._device:
             raise InputError(
                 f"expected tensors on {self._device}, where the metric is, got {preds.device}: "
@@ -80,7 +80,7 @@ class Tally(HeldState):
             )
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
-        """Stock bookkeeping after success instead of before, and none that changes while a graph is traced."""
+        """Do torchmetrics' bookkeeping after success instead of before, and none while a graph is traced."""
 
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
@@ -96,7 +96,7 @@ class Tally(HeldState):
                     tensors = as_tensors(update, failure, self.counter.task, self._device, *args, **kwargs)
                     if tensors is None:
                         raise
-                if tensors is not None:  # of arrays or lists
+                if tensors is not None:  # arrays or lists
                     wrapped(*tensors.args, **tensors.kwargs)
             self.__dict__["_computed"] = None
 
@@ -104,12 +104,12 @@ class Tally(HeldState):
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Count a batch and give the value of this batch alone."""
+        """Count a batch and return the value of this batch alone."""
         self._forward_cache = self.value_of(self.batch_totals(*args, **kwargs))
         return self._forward_cache
 
     def batch_totals(self, *args: Any, **kwargs: Any) -> Totals:
-        """Count a batch and give the totals of this batch alone (over all ranks with ``dist_sync_on_step``)."""
+        """Count a batch and return the totals of this batch alone (over all ranks with ``dist_sync_on_step``)."""
         batches: list[Totals] = []
         self.__dict__["_batches"] = batches
         try:
@@ -120,7 +120,7 @@ class Tally(HeldState):
         with torch.inference_mode(False):
             self.storage.add_unheld(self.__dict__, totals)
         synced = self.dist_sync_on_step and self.distributed_available_fn()
-        if synced or is_deferred(totals.integers):  # only on the CPU a value is read from increments
+        if synced or is_deferred(totals.integers):  # only CPU code reads values from increments
             totals = totals.dense(self.counter.layout.integers.width)
         return self.storage.over_ranks(totals, self.process_group, self.dist_sync_fn) if synced else totals
 
@@ -131,7 +131,7 @@ class Tally(HeldState):
         return self.value_of(self._valid().totals)
 
     def _valid(self) -> Joined:
-        """What is joined over ranks; raises if samples of any rank were not what was declared."""
+        """The totals over all ranks; raise if samples of any rank were not as declared."""
         joined = self._globally()
         if joined.ledger.invalid:
             raise InputError(
@@ -142,11 +142,11 @@ class Tally(HeldState):
         return joined
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """Nothing around it: ``compute`` joins ranks itself, without touching this rank's state."""
+        """Do not wrap: ``compute`` merges ranks itself, without touching this rank's state."""
         return compute
 
     def _globally(self) -> Joined:
-        """The totals over all ranks and what they report, joined once between two updates (the stock cache)."""
+        """The totals and bookkeeping over all ranks, merged once between two updates (torchmetrics' cache)."""
         if self._computed is not None:
             found: Joined = self._computed
             return found

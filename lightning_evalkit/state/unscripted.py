@@ -1,4 +1,4 @@
-"""Metrics inside a module that ``torch.jit.script`` compiles: left out of the script, as torchmetrics' are."""
+"""Keeps metrics out of a script that ``torch.jit.script`` compiles, as torchmetrics does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Unscripted:
         properties = {name: getattr_static(cls, name) for name in dir(cls)}
         properties = {name: found for name, found in properties.items() if isinstance(found, property)}
         for name, found in properties.items():
-            setattr(cls, name, found)  # torch passes over those of the class itself only, and evaluates inherited ones
+            setattr(cls, name, found)  # torch skips those of the class itself only, and evaluates inherited ones
         fields = [name for owner in cls.__mro__ for name in vars(owner).get("__annotations__", {})]
         cls.__jit_unused_properties__ = [*properties]
         cls.__jit_ignored_attributes__ = [*properties, *fields]
