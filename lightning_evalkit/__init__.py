@@ -34,7 +34,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 HOMES = {"Counts": "intervals", "Interval": "intervals", "Threshold": "inputs", "required": "intervals"}
-"""Where a public name comes from, if not from ``evaluation``; counts come from where their intervals are known."""
+"""The module of a public name, if it is not ``evaluation``; counts come from the part that knows their intervals."""
 PARTS = (
     "callbacks",
     "counts",

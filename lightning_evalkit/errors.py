@@ -35,7 +35,7 @@ class MixedReadingWarning(UserWarning):
 
 @contextmanager
 def required(package: str, extra: str | None = None) -> Iterator[None]:
-    """Import what only some parts of this package need, or say how to install it: alone, or as an extra of this one."""
+    """Import an optional package, or say how to install it: alone, or as an extra of this one."""
     try:
         yield
     except ModuleNotFoundError as missing:

@@ -16,6 +16,6 @@ def rank_and_world_size() -> tuple[int, int]:
 
 
 def warn_on_rank_zero(message: str) -> None:
-    """Warn once for all processes, also before they have joined; for parts that must not wait for torchmetrics."""
+    """Warn on the first process only, also before they are connected; for parts that must not import torchmetrics."""
     if rank_and_world_size()[0] == 0 and int(os.environ.get("LOCAL_RANK", 0)) == 0:
         warnings.warn(message, UserWarning, stacklevel=3)

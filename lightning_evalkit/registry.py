@@ -1,4 +1,4 @@
-"""A table of names that refuses doubles and knows the nearest name to a wrong one."""
+"""A table of names that refuses duplicates and suggests the nearest name to a wrong one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Registry(Generic[Entry]):
         self._beside: list[tuple[Registry[Any], str]] = []
 
     def beside(self, other: Registry[Any], why_not: str) -> None:
-        """Let errors about names of another table say why they are no names here."""
+        """Have errors explain names of another table."""
         self._beside.append((other, why_not))
 
     def add(self, name: str, entry: Entry, also: tuple[str, ...] | list[str] = ()) -> None:

@@ -1,9 +1,9 @@
 """The one file that knows Lightning's insides, and both of its names.
 
 ``lightning.pytorch`` and ``pytorch_lightning`` are the same code under two names: a trainer, a logger or a module of
-one is no instance of the other's classes. Callbacks and modules ask here, and so work under either. Every private name
-in use stands in tests/support/private_names.py: a test looks each of them up, so that a release that takes one away
-fails with a sentence.
+one is not an instance of the other's classes. Callbacks and modules ask here, and so work under either. Every private
+name in use is listed in tests/support/private_names.py: a test looks each of them up, so that a release that removes
+one fails with a sentence.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ elif Version(version("lightning")) < Version("2.6"):
     from pytorch_lightning import Callback as _Other
 
     class Callback(Callback, _Other):
-        """Before 2.6 a trainer of pytorch_lightning takes no callback but its own."""
+        """The base of our callbacks: before 2.6 a trainer of pytorch_lightning refuses those of lightning.pytorch."""
 
 
 TRAINERS = ("lightning.pytorch", "pytorch_lightning")
@@ -81,7 +81,7 @@ def logged_names(trainer: Trainer) -> Iterator[tuple[str, str]]:
 
 
 def monitors_of(trainer: Trainer) -> list[tuple[str, str, str]]:
-    """Who waits for which number to get better, and in which direction: (owner, name, "min" or "max")."""
+    """The callbacks that monitor a number, and its direction: (owner, name, "min" or "max")."""
     waiting = [(type(each).__name__, each) for each in callbacks_of(trainer)]
     found = [(name, getattr(each, "monitor", None), getattr(each, "mode", None)) for name, each in waiting]
     for config in trainer.lr_scheduler_configs if trainer.state.fn == "fit" else ():
@@ -101,7 +101,7 @@ def tag_of(logger: Any, name: str) -> str:
 
 
 def without_default_metric(logger: Any) -> None:
-    """Keep a TensorBoardLogger from writing ``hp_metric``, which nobody measured."""
+    """Stop a TensorBoardLogger from writing the placeholder ``hp_metric``."""
     logger._default_hp_metric = False
 
 
@@ -126,7 +126,7 @@ def steps_done(trainer: Trainer) -> int:
 
 
 def batches(trainer: Trainer) -> Any:
-    """How far training is in its epoch."""
+    """The progress of training in its epoch."""
     return trainer.fit_loop.epoch_loop.batch_progress
 
 
@@ -171,13 +171,13 @@ def restart_validation(trainer: Trainer) -> None:
 
 
 def training_loaders(trainer: Trainer) -> list[Any]:
-    """What training reads."""
+    """The loaders of training."""
     combined: Any = trainer.fit_loop._combined_loader
     return list(combined.flattened)
 
 
 def evaluation_loaders(trainer: Trainer) -> list[Any]:
-    """What the running validation or test reads."""
+    """The loaders of the running validation or test."""
     loop: Any = trainer._evaluation_loop
     return list(loop._combined_loader.flattened)
 
@@ -244,7 +244,7 @@ ALONE: dict[str, Callable[..., Any]] = {
     "broadcast": lambda own, *_, **__: own,
     "reduce_boolean_decision": lambda own, *_, **__: own,
 }
-"""How a strategy answers the questions of saving where the other processes may be gone."""
+"""Replacements for a strategy's collectives that let one process save alone."""
 
 
 def save_alone(trainer: Trainer, alone: bool) -> None:

@@ -1,6 +1,6 @@
 """The metrics as functions of one batch, with torchmetrics' names and arguments.
 
-Most are one line: a family gives the arguments, the statistics table what is computed. All also take ``inputs`` and
+Most are one line: a family gives the arguments, the statistics table the computation. All also take ``inputs`` and
 ``sample_weight``. On an accelerator ``validate_args=True`` waits for the device once, to raise for bad values.
 """
 

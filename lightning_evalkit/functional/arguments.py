@@ -1,4 +1,4 @@
-"""Functions that share arguments: one function counts a batch, the others say what is computed from the counts."""
+"""Functions that share arguments: one function counts a batch, the others compute results from the counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 def arguments_of(
     count: Callable[Arguments, Counted],
 ) -> Callable[[Callable[[Counted], Result]], Callable[Arguments, Result]]:
-    """Give a function of what was counted the arguments of ``count``, visible to ``inspect`` and a type checker.
+    """Give a function of counts the arguments of ``count``, visible to ``inspect`` and a type checker.
 
     >>> def total(numbers: list[int], start: int = 0) -> int:
     ...     return sum(numbers, start)

@@ -164,7 +164,7 @@ def binary_fbeta_score(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
+    """Compute the weighted harmonic mean of precision and recall; recall weighs ``beta`` times as much."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     return (
         f_beta(beta)(binary_counts(preds, target, threshold, multidim_average, *declared))
@@ -184,7 +184,7 @@ def binary_stat_scores(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """The counts themselves: tp, fp, tn, fn, support."""
+    """Compute the counts themselves: tp, fp, tn, fn, support."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     return stat_scores(binary_counts(preds, target, threshold, multidim_average, *declared))
 
@@ -200,7 +200,7 @@ def binary_jaccard_index(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """True positives of all that are positive or predicted so."""
+    """Compute the share of true positives among samples that are positive or predicted positive."""
     counts = binary_counts(preds, target, threshold, "global", ignore_index, validate_args, inputs, sample_weight)
     return find("jaccard")(counts).value(checked_zero_division(zero_division)).float()
 
@@ -215,7 +215,7 @@ def binary_matthews_corrcoef(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """Matthews correlation, with torchmetrics' values where the definition has none."""
+    """Compute Matthews correlation, with torchmetrics' values where it is undefined."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     return matthews_of_torchmetrics(binary_counts(preds, target, threshold, "global", *declared))
 
@@ -231,7 +231,7 @@ def binary_cohen_kappa(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """Agreement beyond chance; with two classes linear and quadratic ``weights`` change nothing."""
+    """Compute the agreement beyond chance; with two classes, linear and quadratic ``weights`` change nothing."""
     checked_weights(weights)
     counts = binary_counts(preds, target, threshold, "global", ignore_index, validate_args, inputs, sample_weight)
     return find("kappa")(counts).value().float()
@@ -248,6 +248,6 @@ def binary_confusion_matrix(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """Targets in rows and predictions in columns, negative first."""
+    """Compute the matrix: targets in rows and predictions in columns, negative first."""
     counts = binary_counts(preds, target, threshold, "global", ignore_index, validate_args, inputs, sample_weight)
     return confusion_matrix(counts, checked_normalize(normalize))

@@ -109,7 +109,7 @@ def f1_score(result: Tensor) -> Tensor:
     arguments=("beta", *AVERAGED, "zero_division"),
 )
 def fbeta_score(result: Tensor) -> Tensor:
-    """Compute the harmonic mean in which recall weighs ``beta`` times as much as precision."""
+    """Compute the weighted harmonic mean of precision and recall; recall weighs ``beta`` times as much."""
     return result
 
 
@@ -121,7 +121,7 @@ def fbeta_score(result: Tensor) -> Tensor:
     average="macro",
 )
 def jaccard_index(result: Tensor) -> Tensor:
-    """Compute the share of true positives among all that are positive or predicted so."""
+    """Compute the share of true positives among samples that are positive or predicted positive."""
     return result
 
 

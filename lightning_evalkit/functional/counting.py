@@ -30,7 +30,7 @@ def counted(
         tensors = as_tensors(counter.count, failure, counter.task, None, preds, target, sample_weight)
         if tensors is None:
             raise
-    if tensors is not None:  # of arrays or lists
+    if tensors is not None:  # arrays or lists
         preds, target, sample_weight = tensors.args
         return counted(counter, preds, target, validate_args, sample_weight)
     if (

@@ -1,6 +1,6 @@
 """Binary decisions compared between groups, as functions of one batch, with torchmetrics' names and arguments.
 
-The functions that are given no number of groups read it from the groups, which waits for the device.
+Functions without a number of groups read it from the groups, which waits for the device.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def group_counts(
 
 
 def _tensors(task: Binary, preds: Any, target: Any, groups: Any, weight: Any) -> tuple[Any, ...]:
-    """What may have come as arrays or lists, on the device of the first tensor."""
+    """Convert arrays or lists to tensors on the device of the first tensor."""
     given = {"preds": preds, "target": target, "groups": groups, "sample_weight": weight}
     here = next((each.device for each in given.values() if isinstance(each, Tensor)), torch.device("cpu"))
     optional = weight is None

@@ -97,25 +97,25 @@ def multiclass_accuracy(batch: MulticlassBatch) -> Tensor:
 
 @arguments_of(multiclass_batch)
 def multiclass_precision(batch: MulticlassBatch) -> Tensor:
-    """Compute the share of true positives among predicted positives, of one class against the rest."""
+    """Compute the share of true positives among predicted positives, one-vs-rest."""
     return batch.value("precision", by_support=True)
 
 
 @arguments_of(multiclass_batch)
 def multiclass_recall(batch: MulticlassBatch) -> Tensor:
-    """Compute the share of true positives among positives, of one class against the rest."""
+    """Compute the share of true positives among positives, one-vs-rest."""
     return batch.value("recall", by_support=True)
 
 
 @arguments_of(multiclass_batch)
 def multiclass_specificity(batch: MulticlassBatch) -> Tensor:
-    """Compute the share of true negatives among negatives, of one class against the rest."""
+    """Compute the share of true negatives among negatives, one-vs-rest."""
     return batch.value("specificity")
 
 
 @arguments_of(multiclass_batch)
 def multiclass_negative_predictive_value(batch: MulticlassBatch) -> Tensor:
-    """Compute the share of true negatives among predicted negatives, of one class against the rest."""
+    """Compute the share of true negatives among predicted negatives, one-vs-rest."""
     return batch.value("negative_predictive_value", by_support=True)
 
 
@@ -127,7 +127,7 @@ def multiclass_hamming_distance(batch: MulticlassBatch) -> Tensor:
 
 @arguments_of(multiclass_batch)
 def multiclass_f1_score(batch: MulticlassBatch) -> Tensor:
-    """Compute the harmonic mean of precision and recall, of one class against the rest."""
+    """Compute the harmonic mean of precision and recall, one-vs-rest."""
     return batch.value("f1")
 
 
@@ -146,7 +146,7 @@ def multiclass_fbeta_score(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
+    """Compute the weighted harmonic mean of precision and recall; recall weighs ``beta`` times as much."""
     how = checked_average(average, num_classes)
     declared = (ignore_index, validate_args, inputs, sample_weight)
     counter, totals = multiclass_counts(preds, target, num_classes, multidim_average, *declared, top_k=top_k)
@@ -168,7 +168,7 @@ def multiclass_stat_scores(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """The counts themselves: tp, fp, tn, fn, support of one class against the rest."""
+    """Compute the one-vs-rest counts: tp, fp, tn, fn, support."""
     how = checked_average(average, num_classes)
     declared = (ignore_index, validate_args, inputs, sample_weight)
     counter, totals = multiclass_counts(preds, target, num_classes, multidim_average, *declared, top_k=top_k)
@@ -187,7 +187,7 @@ def multiclass_jaccard_index(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """True positives of all that are or are predicted of the class."""
+    """Compute the share of true positives among samples that are of the class or predicted so."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     counter, totals = multiclass_counts(preds, target, num_classes, "global", *declared)
     counts, ignored = counter.counts(totals), counter.task.ignored
@@ -205,7 +205,7 @@ def multiclass_matthews_corrcoef(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """Matthews correlation of all classes, with torchmetrics' values where the definition has none."""
+    """Compute Matthews correlation of all classes, with torchmetrics' values where it is undefined."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     counter, totals = multiclass_counts(preds, target, num_classes, "global", *declared)
     return multiclass_matthews_of_torchmetrics(counter.counts(totals))
@@ -222,7 +222,7 @@ def multiclass_cohen_kappa(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """Agreement beyond chance, in which disagreements between ordered classes may weigh by their distance."""
+    """Compute the agreement beyond chance; ``weights`` weigh disagreements of ordered classes by their distance."""
     weighing = checked_weights(weights)
     matrix = weighing != "none"
     declared = (ignore_index, validate_args, inputs, sample_weight)
@@ -243,7 +243,7 @@ def multiclass_confusion_matrix(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """Targets in rows and predictions in columns."""
+    """Compute the matrix: targets in rows and predictions in columns."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     counter, totals = multiclass_counts(preds, target, num_classes, "global", *declared, matrix=True)
     return normalized(counter.matrix(totals), checked_normalize(normalize))
@@ -260,7 +260,7 @@ def multiclass_exact_match(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """Samples of which every element that is not ignored is predicted rightly, of all samples."""
+    """Compute the share of samples whose elements, except ignored ones, are all predicted rightly."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     counter, totals = multiclass_counts(preds, target, num_classes, multidim_average, *declared, exact=True)
     return ratio(*counter.exact(totals)).value(0.0).float()

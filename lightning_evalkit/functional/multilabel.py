@@ -143,7 +143,7 @@ def multilabel_fbeta_score(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
+    """Compute the weighted harmonic mean of precision and recall; recall weighs ``beta`` times as much."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     counter, totals = multilabel_counts(preds, target, num_labels, threshold, multidim_average, *declared)
     return LabelAverage(f_beta(beta), checked_average(average), checked_zero_division(zero_division))(
@@ -164,7 +164,7 @@ def multilabel_stat_scores(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """The counts themselves: tp, fp, tn, fn, support of each label."""
+    """Compute the counts of each label: tp, fp, tn, fn, support."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     counter, totals = multilabel_counts(preds, target, num_labels, threshold, multidim_average, *declared)
     return averaged_stat_scores(counter.counts(totals), checked_average(average))
@@ -183,7 +183,7 @@ def multilabel_jaccard_index(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """True positives of all that are positive or predicted so, of each label."""
+    """Compute the share of true positives among samples that are positive or predicted positive, of each label."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     counter, totals = multilabel_counts(preds, target, num_labels, threshold, "global", *declared)
     read = LabelAverage(find("jaccard"), checked_average(average), checked_zero_division(zero_division), empty=nan)
@@ -201,7 +201,7 @@ def multilabel_matthews_corrcoef(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """Matthews correlation of all labels in one table, with torchmetrics' values where the definition has none."""
+    """Compute Matthews correlation of all labels in one table, with torchmetrics' values where it is undefined."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     counter, totals = multilabel_counts(preds, target, num_labels, threshold, "global", *declared)
     return matthews_of_torchmetrics(counter.counts(totals).summed())
@@ -219,7 +219,7 @@ def multilabel_confusion_matrix(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """A two-by-two matrix for each label."""
+    """Compute a two-by-two matrix for each label."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     counter, totals = multilabel_counts(preds, target, num_labels, threshold, "global", *declared)
     return confusion_matrix(counter.counts(totals), checked_normalize(normalize))
@@ -237,7 +237,7 @@ def multilabel_exact_match(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """Samples of which every label that is not ignored is predicted rightly, of all samples."""
+    """Compute the share of samples whose labels, except ignored ones, are all predicted rightly."""
     declared = (ignore_index, validate_args, inputs, sample_weight)
     counter, totals = multilabel_counts(preds, target, num_labels, threshold, multidim_average, *declared, exact=True)
     return exact_match_of_torchmetrics(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SampleBatch:
-    """A batch of samples, each of which has a value by itself."""
+    """A batch of samples, each with its own value."""
 
     task: Declaration
     preds: Tensor
@@ -82,17 +82,17 @@ def label_batch(
 
 @arguments_of(label_batch)
 def multilabel_coverage_error(batch: SampleBatch) -> Tensor:
-    """Compute how many labels have to be taken, on average, until all that hold are among them."""
+    """Compute the mean number of labels, from the highest score down, that include all true ones."""
     return batch.mean("coverage error")
 
 
 @arguments_of(label_batch)
 def multilabel_ranking_average_precision(batch: SampleBatch) -> Tensor:
-    """Compute the mean over labels that hold of the share that holds among the labels ranked as high."""
+    """Compute the mean over true labels of the share of true ones among the labels ranked as high."""
     return batch.mean("ranking average precision")
 
 
 @arguments_of(label_batch)
 def multilabel_ranking_loss(batch: SampleBatch) -> Tensor:
-    """Compute the share of pairs, one label that holds and one that does not, in the wrong order."""
+    """Compute the share of pairs of a true and a false label in the wrong order."""
     return batch.mean("ranking loss")

@@ -132,7 +132,7 @@ def multiclass_areas(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Averaged:
-    """Count the scores of a multiclass batch for areas that are averaged over the classes that have one."""
+    """Count the scores of a multiclass batch for areas averaged over the classes that have one."""
     how, read = checked_curve_average(average, CLASS_AVERAGES), (thresholds, ignore_index, validate_args)
     tables = multiclass_scores(preds, target, num_classes, *read, inputs=inputs, sample_weight=sample_weight)
     return Averaged(tables, how)
@@ -150,7 +150,7 @@ def multilabel_areas(
     inputs: Inputs = "auto",
     sample_weight: Tensor | None = None,
 ) -> Averaged:
-    """Count the scores of a multilabel batch for areas that are averaged over the labels that have one."""
+    """Count the scores of a multilabel batch for areas averaged over the labels that have one."""
     how, read = checked_curve_average(average, LABEL_AVERAGES), (thresholds, ignore_index, validate_args)
     tables = multilabel_scores(preds, target, num_labels, *read, inputs=inputs, sample_weight=sample_weight)
     return Averaged(tables, how)

@@ -1,7 +1,7 @@
 """Single metrics: state and statistic in one ``torchmetrics.Metric``.
 
-``from lightning_evalkit import metrics as torchmetrics`` is all that classification code has to change: what has other
-purposes (``MetricCollection``, wrappers, means) is passed on from torchmetrics, ``functional`` is this package's.
+Classification code only has to change its import to ``from lightning_evalkit import metrics as torchmetrics``: other
+names (``MetricCollection``, wrappers, means) are passed on from torchmetrics, ``functional`` is this package's.
 """
 
 import sys
@@ -135,7 +135,7 @@ if TYPE_CHECKING:
 else:  # a type checker would take any name for one of these
 
     def __getattr__(name: str) -> Any:
-        """Return what torchmetrics has besides classification."""
+        """Return a name of torchmetrics that is not about classification."""
         if name == "classification":
             return sys.modules[__name__]
         if name == "functional":  # by name only: no metric uses a function

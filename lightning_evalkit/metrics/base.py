@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CountMetric(Tally):
-    """A result computed from counts; a task's metrics say how tensors are declared, a final class what is computed."""
+    """A result computed from counts; a task's base declares the tensors, a final class defines the result."""
 
     counter: CountCounter
 

@@ -1,6 +1,6 @@
 """Binary metrics: torchmetrics' names, arguments and results, and a few names it does not have.
 
-All take, besides torchmetrics' arguments, ``inputs`` (what the scores are; by default guessed for each batch, as
+All take, besides torchmetrics' arguments, ``inputs`` (the kind of the scores; by default guessed for each batch, as
 torchmetrics does) and ``weighted`` (``update`` then takes ``sample_weight``).
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class BinaryMetric(CountMetric):
-    """What all binary metrics share: how tensors are declared."""
+    """Base of all binary metrics: declares the tensors."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class BinaryMetric(CountMetric):
         task = Binary(inputs, ignore_index, weighted, samplewise, thresholds=(threshold,))
         super().__init__(BinaryCounter(task), **kwargs)
         self.threshold, self.multidim_average, self.ignore_index = threshold, multidim_average, ignore_index
-        self.validate_args = validate_args  # kept for compatibility: values are always checked, which costs no waiting
+        self.validate_args = validate_args  # for compatibility: values are always checked, without waiting
 
     def value_of(self, totals: Totals) -> Tensor:
         """The result at the one threshold."""
@@ -84,27 +84,27 @@ class BinaryStatistic(FromTable, BinaryMetric):
 
 
 class BinaryAccuracy(BinaryStatistic, statistic="accuracy"):
-    """Correct predictions of all."""
+    """The share of correct predictions."""
 
 
 class BinaryPrecision(BinaryStatistic, statistic="precision"):
-    """True positives of all predicted positive."""
+    """The share of true positives among predicted positives."""
 
 
 class BinaryRecall(BinaryStatistic, statistic="recall"):
-    """True positives of all positives."""
+    """The share of true positives among positives."""
 
 
 class BinarySpecificity(BinaryStatistic, statistic="specificity"):
-    """True negatives of all negatives."""
+    """The share of true negatives among negatives."""
 
 
 class BinaryNegativePredictiveValue(BinaryStatistic, statistic="negative_predictive_value"):
-    """True negatives of all predicted negative."""
+    """The share of true negatives among predicted negatives."""
 
 
 class BinaryHammingDistance(BinaryStatistic, statistic="hamming_distance", undefined=1.0):
-    """Wrong predictions of all; 1 where there is none, as in torchmetrics."""
+    """The share of wrong predictions; 1 without samples, as in torchmetrics."""
 
 
 class BinaryF1Score(BinaryStatistic, statistic="f1"):
@@ -112,7 +112,7 @@ class BinaryF1Score(BinaryStatistic, statistic="f1"):
 
 
 class BinaryFBetaScore(BinaryStatistic, statistic="f1"):
-    """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
+    """The weighted harmonic mean of precision and recall; recall weighs ``beta`` times as much."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class BinaryFowlkesMallows(BinaryStatistic, statistic="fowlkes_mallows", undefin
 
 
 class BinaryJaccardIndex(BinaryStatistic, statistic="jaccard"):
-    """True positives of all that are positive or predicted so."""
+    """The share of true positives among samples that are positive or predicted positive."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class BinaryJaccardIndex(BinaryStatistic, statistic="jaccard"):
 
 
 class BinaryMatthewsCorrCoef(BinaryStatistic, statistic="mcc"):
-    """Matthews correlation, with torchmetrics' values where the definition has none."""
+    """Matthews correlation, with torchmetrics' values where it is undefined."""
 
     def __init__(
         self, threshold: float = 0.5, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Any
@@ -176,7 +176,7 @@ class BinaryMatthewsCorrCoef(BinaryStatistic, statistic="mcc"):
 
 
 class BinaryCohenKappa(BinaryStatistic, statistic="kappa", undefined=nan):
-    """Agreement beyond chance; with two classes linear and quadratic ``weights`` change nothing."""
+    """Agreement beyond chance; with two classes, linear and quadratic ``weights`` change nothing."""
 
     def __init__(
         self,

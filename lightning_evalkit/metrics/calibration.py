@@ -1,4 +1,4 @@
-"""Calibration: how far confidence is from what happens. The last bin is closed, so that a confidence of 1 is in it."""
+"""Calibration: how far confidence is from the share of hits. The last bin is closed, so it contains 1."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CalibrationErrorMetric(ScoreMetric):
 class BinaryCalibrationError(CalibrationErrorMetric):
     """Confidence is the probability of yes, a hit a yes; the error has the precision of the scores, as in torchmetrics.
 
-    Where no update was seen, as in a state that was loaded, that is float32.
+    Without an update, as in a loaded state, that precision is float32.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Curves and areas under them: torchmetrics' names, arguments and results.
 
-A family says what is computed, a task how tensors are read; a metric is one of each.
+A family defines the computation, a task reads the tensors; a metric combines one of each.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ class Options(Arguments, total=False):
 class Facade(Metric, Generic[OfBinary, OfMulticlass, OfMultilabel]):
     """Makes the metric of a task: ``class Recall(Facade[BinaryRecall, MulticlassRecall, MultilabelRecall], ...)``.
 
-    ``arguments`` has torchmetrics' order of the arguments after the task, ``average`` the default of that argument.
-    ``NoReturn`` stands for the metric of a task that has none.
+    ``arguments`` lists the arguments after the task in torchmetrics' order, ``average`` is the default of that
+    argument. ``NoReturn`` stands for a task without a metric.
     """
 
     tasks: ClassVar[dict[str, type[Metric]]] = {}
@@ -93,7 +93,7 @@ def _constructor(arguments: tuple[str, ...], average: str | None) -> Callable[..
         bound.apply_defaults()
         given = bound.arguments
         checked_task(task, cls.tasks, given)
-        kind = cls.tasks[task]  # as in torchmetrics, arguments that it does not have are ignored
+        kind = cls.tasks[task]  # as in torchmetrics, arguments that the metric does not have are ignored
         known = {name: given[name] for name in signature(kind).parameters if name in given and name != "kwargs"}
         return kind(**known, **given["kwargs"])
 

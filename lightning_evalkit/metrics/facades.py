@@ -18,24 +18,24 @@ from lightning_evalkit.statistics.arguments import AVERAGED, COUNTED, HINGED, LA
 class Accuracy(
     Facade[binary.BinaryAccuracy, multiclass.MulticlassAccuracy, multilabel.MultilabelAccuracy], arguments=AVERAGED
 ):
-    """Correct predictions of all."""
+    """The share of correct predictions."""
 
 
 class Precision(
     Facade[binary.BinaryPrecision, multiclass.MulticlassPrecision, multilabel.MultilabelPrecision], arguments=AVERAGED
 ):
-    """True positives of all predicted positive."""
+    """The share of true positives among predicted positives."""
 
 
 class Recall(Facade[binary.BinaryRecall, multiclass.MulticlassRecall, multilabel.MultilabelRecall], arguments=AVERAGED):
-    """True positives of all positives."""
+    """The share of true positives among positives."""
 
 
 class Specificity(
     Facade[binary.BinarySpecificity, multiclass.MulticlassSpecificity, multilabel.MultilabelSpecificity],
     arguments=AVERAGED,
 ):
-    """True negatives of all negatives."""
+    """The share of true negatives among negatives."""
 
 
 class NegativePredictiveValue(
@@ -46,14 +46,14 @@ class NegativePredictiveValue(
     ],
     arguments=AVERAGED,
 ):
-    """True negatives of all predicted negative."""
+    """The share of true negatives among predicted negatives."""
 
 
 class HammingDistance(
     Facade[binary.BinaryHammingDistance, multiclass.MulticlassHammingDistance, multilabel.MultilabelHammingDistance],
     arguments=AVERAGED,
 ):
-    """Wrong predictions of all."""
+    """The share of wrong predictions."""
 
 
 class StatScores(
@@ -74,7 +74,7 @@ class FBetaScore(
     Facade[binary.BinaryFBetaScore, multiclass.MulticlassFBetaScore, multilabel.MultilabelFBetaScore],
     arguments=("beta", *AVERAGED, "zero_division"),
 ):
-    """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
+    """The weighted harmonic mean of precision and recall; recall weighs ``beta`` times as much."""
 
 
 class JaccardIndex(
@@ -82,7 +82,7 @@ class JaccardIndex(
     arguments=(*COUNTED, "average", *LAST),
     average="macro",
 ):
-    """True positives of all that are positive or predicted so."""
+    """The share of true positives among samples that are positive or predicted positive."""
 
 
 class MatthewsCorrCoef(
@@ -110,7 +110,7 @@ class ExactMatch(
     Facade[NoReturn, multiclass.MulticlassExactMatch, multilabel.MultilabelExactMatch],
     arguments=(*COUNTED, "multidim_average", *LAST),
 ):
-    """Samples that are predicted rightly in every element or label."""
+    """The share of samples that are predicted rightly in every element or label."""
 
 
 # ---- scores
@@ -161,7 +161,7 @@ class RecallAtFixedPrecision(
     ],
     arguments=("min_precision", *SCORED, *LAST),
 ):
-    """The largest recall with at least so much precision, and its threshold."""
+    """The largest recall with at least ``min_precision``, and its threshold."""
 
 
 class PrecisionAtFixedRecall(
@@ -172,7 +172,7 @@ class PrecisionAtFixedRecall(
     ],
     arguments=("min_recall", *SCORED, *LAST),
 ):
-    """The largest precision with at least so much recall, and its threshold."""
+    """The largest precision with at least ``min_recall``, and its threshold."""
 
 
 class SensitivityAtSpecificity(
@@ -183,7 +183,7 @@ class SensitivityAtSpecificity(
     ],
     arguments=("min_specificity", *SCORED, *LAST),
 ):
-    """The largest sensitivity with at least so much specificity, and its threshold."""
+    """The largest sensitivity with at least ``min_specificity``, and its threshold."""
 
 
 class SpecificityAtSensitivity(
@@ -194,7 +194,7 @@ class SpecificityAtSensitivity(
     ],
     arguments=("min_sensitivity", *SCORED, *LAST),
 ):
-    """The largest specificity with at least so much sensitivity, and its threshold."""
+    """The largest specificity with at least ``min_sensitivity``, and its threshold."""
 
 
 class CalibrationError(

@@ -1,4 +1,4 @@
-"""How metrics of scores show what their family computes: curves, numbers and best points."""
+"""Metrics of curves, of numbers and of best points: their plots and bounds."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class AreaMetric(NumberMetric):
     family: AreaFamily
 
     def bounds(self) -> Bounded:
-        """Low, value and high for each curve: the area of the scores themselves certainly lies between.
+        """Low, value and high for each curve: the exact area of the scores certainly lies between.
 
         Classes' logits are ranked by their softmax: exactly in fine bins, else as computed in double precision. Logits
         that were guessed to be such are ranked by their probabilities, as computed.
         """
-        self.compute()  # raises if samples were not what was declared
+        self.compute()  # raises if samples were not as declared
         return self.family.bounds(self.counter.tables(self.global_totals))
 
 

@@ -1,4 +1,4 @@
-"""The samples with the largest losses: a table of fixed size, of which two make one."""
+"""The samples with the largest losses: a table of fixed size that can be merged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Hard(NamedTuple):
-    """A sample: its number in the data, its loss, its class or label, and the probability given to what it is."""
+    """A sample: its number in the data, its loss, its true class or label, and the probability given to that."""
 
     sample: int
     loss: float
@@ -38,7 +38,7 @@ class Hardest(Unscripted, Metric):
     seen: Tensor
 
     def __init__(self, k: int, **kwargs: Any) -> None:
-        super().__init__(compute_with_cache=False, **kwargs)  # which merging would leave as it was
+        super().__init__(compute_with_cache=False, **kwargs)  # merging would leave it unchanged
         self.k = k
         refuse_large(3 * k, f"the {k:,} hardest samples")
         empty = torch.full((k, 3), -torch.inf, dtype=real_dtype(self._device))
@@ -48,7 +48,7 @@ class Hardest(Unscripted, Metric):
     def update(self, losses: Tensor, groups: Tensor, used: Tensor, indices: Tensor | None) -> None:
         """Look at a batch, elements of a sample in one row; without indices, samples are numbered as they come.
 
-        On several ranks they come in turns, as a distributed sampler or this package's loader gives them out.
+        On several ranks they are numbered in turns, as a distributed sampler or our loader yields them.
         """
         if indices is None:
             rank, ranks = rank_and_world_size()
@@ -73,11 +73,11 @@ class Hardest(Unscripted, Metric):
 
     @property
     def update_called(self) -> bool:
-        """Always: a rank without samples takes part too, and the profile says when nothing was counted."""
+        """Always true: a rank without samples takes part too, and the profile reports if nothing was counted."""
         return True
 
     def compute(self) -> list[Hard]:
-        """From the largest loss down; fewer where there are fewer samples."""
+        """The samples from the largest loss down; fewer if there are fewer samples."""
         rows = [row for row in self.table.tolist() if row[0] > -torch.inf]
         return [Hard(int(number), loss, int(group), _chance(loss)) for loss, number, group in rows]
 
@@ -89,7 +89,7 @@ class Hardest(Unscripted, Metric):
         return moved
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Another number of samples is refused."""
+        """Refuse a table of another size."""
         found = len(state_dict.get(f"{prefix}table", self.table))
         if found != self.k:
             raise DeclarationError(
@@ -98,7 +98,7 @@ class Hardest(Unscripted, Metric):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> Hardest:
-        """Nothing changes."""
+        """Do nothing: losses and numbers keep their precision."""
         return self
 
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class MeanLoss(Tally):
-    """Sum of weighted losses / sum of weights over an epoch: what the loss function gives for it as one batch.
+    """Sum of weighted losses / sum of weights over an epoch: the loss of the epoch as one batch.
 
-    The mean of the batches' means, which is what logging a loss gives, depends on how rows fall into batches and ranks
-    (a short last batch, class weights); this does not. ``update`` takes losses that are not reduced.
+    Logging a loss averages the batches' means, which depends on how rows fall into batches and ranks (a short last
+    batch, class weights); this metric does not. ``update`` takes losses that are not reduced.
 
     >>> import torch
     >>> loss = MeanLoss()

@@ -29,13 +29,13 @@ Ignored = int | tuple[int, ...] | None
 
 
 class LossProfile(Tally):
-    """Which samples carry a log loss, how confident they are, and what a temperature would do about it.
+    """Which samples carry a log loss, how confident they are, and how much a temperature would reduce it.
 
-    Of a binary problem, or with ``num_classes`` of a multiclass, with ``num_labels`` of a multilabel one. ``compute``
-    gives the mean loss, that of each class, the share of the ``worst`` samples, and the split of the loss into
-    ``refinement`` (the loss at the best ``temperature``) and ``calibration`` (the rest). ``profile()`` has the
-    histogram of losses too, ``hardest()`` the samples with the largest losses. Memory does not grow with the data;
-    the sums of all ranks are one collective, the hardest samples another.
+    The problem is binary, unless ``num_classes`` or ``num_labels`` is given. ``compute`` returns the mean loss, that of
+    each class, the share of the ``worst`` samples, and the split of the loss into ``refinement`` (the loss at the best
+    ``temperature``) and ``calibration`` (the rest). ``profile()`` also has the histogram of losses, ``hardest()`` the
+    samples with the largest losses. Memory does not grow with the data; the sums of all ranks take one collective, the
+    hardest samples another.
 
     >>> profile = LossProfile(worst=0.25, hardest=1)
     >>> profile.update(torch.tensor([3.0, 2.0, -1.0, -6.0]), torch.tensor([1, 1, 0, 1]))
@@ -72,8 +72,8 @@ class LossProfile(Tally):
         counter.task = replace(counter.task, names=names_given(names, usual))
         super().__init__(counter, **kwargs)
         self.worst, self.names = worst, names
-        # A stock MetricCollection updates only the first of metrics with equal states, and the hardest samples of the
-        # others would stand still: this state is equal to none.
+        # A stock MetricCollection updates only the first of several metrics with equal states, so the hardest samples of
+        # the others would not be updated: this state equals no other.
         self.add_state("own", torch.tensor(torch.nan), dist_reduce_fx="sum")
         kwargs.pop("compute_with_cache", None)
         self._hardest = Hardest(hardest, **kwargs)
@@ -94,7 +94,7 @@ class LossProfile(Tally):
             raise InputError(f"expected indices on the device of target, got {indices.device} and {target.device}.")
         super().update(preds, target, sample_weight)
         every = self.counter.elements(preds, target, sample_weight)
-        shape = target.shape[:1].numel(), target.shape[1:].numel()  # of a single element too, which has no length
+        shape = target.shape[:1].numel(), target.shape[1:].numel()  # a single element has no length
         loss, group, used = (part.view(shape) for part in (every.loss, every.group, every.weight > 0))
         self._hardest.update(loss, group, used, indices)
 
@@ -113,8 +113,8 @@ class LossProfile(Tally):
         return {name: torch.tensor(value, dtype=torch.float32, device=self.device) for name, value in values.items()}
 
     def profile(self) -> Profile:
-        """Everything that is known of the losses, over all ranks."""
-        self.compute()  # which says if something was not what was declared
+        """The whole profile of the losses over all ranks."""
+        self.compute()  # raises if samples were not as declared
         return profile_of(self.counter.sums(self.global_totals), self.names, self.worst)
 
     def hardest(self) -> list[Hard]:
@@ -125,7 +125,7 @@ class LossProfile(Tally):
     # ---- both states
 
     def reset(self) -> None:
-        """Back to no samples."""
+        """Forget all samples."""
         super().reset()
         self._hardest.reset()
 

@@ -1,7 +1,7 @@
 """Multiclass metrics: torchmetrics' names, arguments and results.
 
 All take, besides torchmetrics' arguments, ``inputs`` and ``weighted``; ``ignore_index`` may be several classes.
-torchmetrics' multiclass "accuracy" of a class is its recall, so that is what its names compute here too.
+torchmetrics' multiclass "accuracy" of a class is its recall, and so it is here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Ignored = int | tuple[int, ...] | None
 
 
 class MulticlassMetric(CountMetric):
-    """What all multiclass metrics share: how tensors are declared."""
+    """Base of all multiclass metrics: declares the tensors."""
 
     plot_legend_name = "Class"
     counter: MulticlassCounter
@@ -61,11 +61,11 @@ class MulticlassMetric(CountMetric):
         task = Multiclass(inputs, ignore_index, weighted, samplewise, num_classes, **(kept or {}))
         super().__init__(MulticlassCounter(task), **kwargs)
         self.num_classes, self.multidim_average, self.ignore_index = num_classes, multidim_average, ignore_index
-        self.validate_args = validate_args  # kept for compatibility: values are always checked, which costs no waiting
+        self.validate_args = validate_args  # for compatibility: values are always checked, without waiting
 
 
 class MulticlassStatScores(MulticlassMetric):
-    """The counts themselves: tp, fp, tn, fn, support of one class against the rest."""
+    """The one-vs-rest counts: tp, fp, tn, fn, support."""
 
     def __init__(
         self,
@@ -112,29 +112,29 @@ class MulticlassStatistic(FromTable, MulticlassStatScores):
 
 
 class MulticlassAccuracy(MulticlassStatistic, statistic="recall"):
-    """Correct predictions of all (micro), or the recall of each class, averaged."""
+    """The share of correct predictions (micro), or the averaged recall of the classes."""
 
     by_support = True
 
 
 class MulticlassPrecision(MulticlassStatistic, statistic="precision"):
-    """True positives of all predicted positive, of one class against the rest."""
+    """The share of true positives among predicted positives, one-vs-rest."""
 
     by_support = True
 
 
 class MulticlassRecall(MulticlassStatistic, statistic="recall"):
-    """True positives of all positives, of one class against the rest."""
+    """The share of true positives among positives, one-vs-rest."""
 
     by_support = True
 
 
 class MulticlassSpecificity(MulticlassStatistic, statistic="specificity"):
-    """True negatives of all negatives, of one class against the rest."""
+    """The share of true negatives among negatives, one-vs-rest."""
 
 
 class MulticlassNegativePredictiveValue(MulticlassStatistic, statistic="negative_predictive_value"):
-    """True negatives of all predicted negative, of one class against the rest."""
+    """The share of true negatives among predicted negatives, one-vs-rest."""
 
     by_support = True
 
@@ -144,11 +144,11 @@ class MulticlassHammingDistance(MulticlassStatistic, statistic="false_negative_r
 
 
 class MulticlassF1Score(MulticlassStatistic, statistic="f1"):
-    """The harmonic mean of precision and recall, of one class against the rest."""
+    """The harmonic mean of precision and recall, one-vs-rest."""
 
 
 class MulticlassFBetaScore(MulticlassStatistic, statistic="f1"):
-    """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
+    """The weighted harmonic mean of precision and recall; recall weighs ``beta`` times as much."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class MulticlassFBetaScore(MulticlassStatistic, statistic="f1"):
 
 
 class MulticlassJaccardIndex(MulticlassStatistic, statistic="jaccard"):
-    """True positives of all that are or are predicted of the class."""
+    """The share of true positives among samples that are of the class or predicted so."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class MulticlassJaccardIndex(MulticlassStatistic, statistic="jaccard"):
 
 
 class MulticlassMatthewsCorrCoef(MulticlassMetric):
-    """Matthews correlation of all classes, with torchmetrics' values where the definition has none."""
+    """Matthews correlation of all classes, with torchmetrics' values where it is undefined."""
 
     higher_is_better = True
     plot_lower_bound, plot_upper_bound = -1.0, 1.0
@@ -224,7 +224,7 @@ class MulticlassCohenKappa(MulticlassMetric):
         self.weights = self_weights
 
     def value_of(self, totals: Totals) -> Tensor:
-        """Kappa, from the margins alone where disagreements weigh alike."""
+        """Kappa, from the margins alone if all disagreements weigh the same."""
         if self.weights == "none":
             return multiclass_kappa(self.counter.counts(totals))
         return weighted_kappa(self.counter.matrix(totals), self.weights).float()
@@ -250,7 +250,7 @@ class MulticlassConfusionMatrix(MatrixPlot, MulticlassMetric):
 
 
 class MulticlassExactMatch(MulticlassMetric):
-    """Samples of which every element that is not ignored is predicted rightly, of all samples."""
+    """The share of samples whose elements, except ignored ones, are all predicted rightly."""
 
     higher_is_better = True
     plot_lower_bound, plot_upper_bound = 0.0, 1.0

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class MultilabelMetric(CountMetric):
-    """What all multilabel metrics share: how tensors are declared."""
+    """Base of all multilabel metrics: declares the tensors."""
 
     plot_legend_name = "Label"
     counter: MultilabelCounter
@@ -60,7 +60,7 @@ class MultilabelMetric(CountMetric):
         super().__init__(MultilabelCounter(task), **kwargs)
         self.num_labels, self.threshold, self.multidim_average = num_labels, threshold, multidim_average
         self.ignore_index = ignore_index
-        self.validate_args = validate_args  # kept for compatibility: values are always checked, which costs no waiting
+        self.validate_args = validate_args  # for compatibility: values are always checked, without waiting
 
 
 class MultilabelStatScores(MultilabelMetric):
@@ -109,27 +109,27 @@ class MultilabelStatistic(FromTable, MultilabelStatScores):
 
 
 class MultilabelAccuracy(MultilabelStatistic, statistic="accuracy"):
-    """Correct predictions of all, of each label."""
+    """The share of correct predictions, of each label."""
 
 
 class MultilabelPrecision(MultilabelStatistic, statistic="precision"):
-    """True positives of all predicted positive, of each label."""
+    """The share of true positives among predicted positives, of each label."""
 
 
 class MultilabelRecall(MultilabelStatistic, statistic="recall"):
-    """True positives of all positives, of each label."""
+    """The share of true positives among positives, of each label."""
 
 
 class MultilabelSpecificity(MultilabelStatistic, statistic="specificity"):
-    """True negatives of all negatives, of each label."""
+    """The share of true negatives among negatives, of each label."""
 
 
 class MultilabelNegativePredictiveValue(MultilabelStatistic, statistic="negative_predictive_value"):
-    """True negatives of all predicted negative, of each label."""
+    """The share of true negatives among predicted negatives, of each label."""
 
 
 class MultilabelHammingDistance(MultilabelStatistic, statistic="hamming_distance", undefined=1.0):
-    """Wrong predictions of all, of each label."""
+    """The share of wrong predictions, of each label."""
 
 
 class MultilabelF1Score(MultilabelStatistic, statistic="f1"):
@@ -137,7 +137,7 @@ class MultilabelF1Score(MultilabelStatistic, statistic="f1"):
 
 
 class MultilabelFBetaScore(MultilabelStatistic, statistic="f1"):
-    """The harmonic mean in which recall weighs ``beta`` times as much as precision."""
+    """The weighted harmonic mean of precision and recall; recall weighs ``beta`` times as much."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class MultilabelFBetaScore(MultilabelStatistic, statistic="f1"):
 
 
 class MultilabelJaccardIndex(MultilabelStatistic, statistic="jaccard"):
-    """True positives of all that are positive or predicted so, of each label."""
+    """The share of true positives among samples that are positive or predicted positive, of each label."""
 
     empty = nan
 
@@ -175,7 +175,7 @@ class MultilabelJaccardIndex(MultilabelStatistic, statistic="jaccard"):
 
 
 class MultilabelMatthewsCorrCoef(MultilabelMetric):
-    """Matthews correlation of all labels in one table, with torchmetrics' values where the definition has none."""
+    """Matthews correlation of all labels in one table, with torchmetrics' values where it is undefined."""
 
     higher_is_better = True
     plot_lower_bound, plot_upper_bound = -1.0, 1.0
@@ -216,7 +216,7 @@ class MultilabelConfusionMatrix(MatrixPlot, MultilabelMetric):
 
 
 class MultilabelExactMatch(MultilabelMetric):
-    """Samples of which every label that is not ignored is predicted rightly, of all samples."""
+    """The share of samples whose labels, except ignored ones, are all predicted rightly."""
 
     higher_is_better = True
     plot_lower_bound, plot_upper_bound = 0.0, 1.0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class BinaryRecallAtFixedPrecision(PointMetric, BinaryScores, family=RECALL_AT_PRECISION):
-    """The largest recall with at least so much precision, and its threshold."""
+    """The largest recall with at least ``min_precision``, and its threshold."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class BinaryRecallAtFixedPrecision(PointMetric, BinaryScores, family=RECALL_AT_P
 
 
 class MulticlassRecallAtFixedPrecision(PointMetric, MulticlassScores, family=RECALL_AT_PRECISION):
-    """The largest recall with at least so much precision, for each class against the rest, and its threshold."""
+    """The largest recall of each class, one-vs-rest, with at least ``min_precision``, and its threshold."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class MulticlassRecallAtFixedPrecision(PointMetric, MulticlassScores, family=REC
 
 
 class MultilabelRecallAtFixedPrecision(PointMetric, MultilabelScores, family=RECALL_AT_PRECISION):
-    """The largest recall with at least so much precision, for each label, and its threshold."""
+    """The largest recall of each label with at least ``min_precision``, and its threshold."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class MultilabelRecallAtFixedPrecision(PointMetric, MultilabelScores, family=REC
 
 
 class BinaryPrecisionAtFixedRecall(PointMetric, BinaryScores, family=PRECISION_AT_RECALL):
-    """The largest precision with at least so much recall, and its threshold."""
+    """The largest precision with at least ``min_recall``, and its threshold."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class BinaryPrecisionAtFixedRecall(PointMetric, BinaryScores, family=PRECISION_A
 
 
 class MulticlassPrecisionAtFixedRecall(PointMetric, MulticlassScores, family=PRECISION_AT_RECALL):
-    """The largest precision with at least so much recall, for each class against the rest, and its threshold."""
+    """The largest precision of each class, one-vs-rest, with at least ``min_recall``, and its threshold."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class MulticlassPrecisionAtFixedRecall(PointMetric, MulticlassScores, family=PRE
 
 
 class MultilabelPrecisionAtFixedRecall(PointMetric, MultilabelScores, family=PRECISION_AT_RECALL):
-    """The largest precision with at least so much recall, for each label, and its threshold."""
+    """The largest precision of each label with at least ``min_recall``, and its threshold."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class MultilabelPrecisionAtFixedRecall(PointMetric, MultilabelScores, family=PRE
 
 
 class BinarySensitivityAtSpecificity(PointMetric, BinaryScores, family=SENSITIVITY_AT_SPECIFICITY):
-    """The largest sensitivity with at least so much specificity, and its threshold."""
+    """The largest sensitivity with at least ``min_specificity``, and its threshold."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class BinarySensitivityAtSpecificity(PointMetric, BinaryScores, family=SENSITIVI
 
 
 class MulticlassSensitivityAtSpecificity(PointMetric, MulticlassScores, family=SENSITIVITY_AT_SPECIFICITY):
-    """The largest sensitivity with at least so much specificity, for each class against the rest, and its threshold."""
+    """The largest sensitivity of each class, one-vs-rest, with at least ``min_specificity``, and its threshold."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class MulticlassSensitivityAtSpecificity(PointMetric, MulticlassScores, family=S
 
 
 class MultilabelSensitivityAtSpecificity(PointMetric, MultilabelScores, family=SENSITIVITY_AT_SPECIFICITY):
-    """The largest sensitivity with at least so much specificity, for each label, and its threshold."""
+    """The largest sensitivity of each label with at least ``min_specificity``, and its threshold."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class MultilabelSensitivityAtSpecificity(PointMetric, MultilabelScores, family=S
 
 
 class BinarySpecificityAtSensitivity(PointMetric, BinaryScores, family=SPECIFICITY_AT_SENSITIVITY):
-    """The largest specificity with at least so much sensitivity, and its threshold."""
+    """The largest specificity with at least ``min_sensitivity``, and its threshold."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class BinarySpecificityAtSensitivity(PointMetric, BinaryScores, family=SPECIFICI
 
 
 class MulticlassSpecificityAtSensitivity(PointMetric, MulticlassScores, family=SPECIFICITY_AT_SENSITIVITY):
-    """The largest specificity with at least so much sensitivity, for each class against the rest, and its threshold."""
+    """The largest specificity of each class, one-vs-rest, with at least ``min_sensitivity``, and its threshold."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class MulticlassSpecificityAtSensitivity(PointMetric, MulticlassScores, family=S
 
 
 class MultilabelSpecificityAtSensitivity(PointMetric, MultilabelScores, family=SPECIFICITY_AT_SENSITIVITY):
-    """The largest specificity with at least so much sensitivity, for each label, and its threshold."""
+    """The largest specificity of each label with at least ``min_sensitivity``, and its threshold."""
 
     def __init__(
         self,

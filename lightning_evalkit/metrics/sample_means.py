@@ -1,4 +1,4 @@
-"""Means over samples of a loss or a rank that each sample has by itself: torchmetrics' names, arguments and results.
+"""Means over samples of a loss or a rank per sample: torchmetrics' names, arguments and results.
 
 Margins are of probabilities, as in torchmetrics: logits pass a sigmoid or a softmax first. Ranks are those of the
 scores as they come. The state is a few sums, which cross ranks once.
@@ -106,14 +106,14 @@ class LabelRanking(SampleMean):
 
 
 class MultilabelCoverageError(LabelRanking, value="coverage error"):
-    """How many labels have to be taken, from the highest score down, until all that hold are among them."""
+    """The mean number of labels, from the highest score down, that include all true ones."""
 
 
 class MultilabelRankingAveragePrecision(LabelRanking, value="ranking average precision"):
-    """The mean over labels that hold of the share that holds among the labels ranked as high."""
+    """The mean over true labels of the share of true ones among the labels ranked as high."""
 
     higher_is_better = True
 
 
 class MultilabelRankingLoss(LabelRanking, value="ranking loss"):
-    """The share of pairs, one label that holds and one that does not, in the wrong order."""
+    """The share of pairs of a true and a false label in the wrong order."""

@@ -1,9 +1,9 @@
 """Metrics of scores: how each task declares its tensors.
 
-``thresholds`` says how scores are kept: "fine", the default, in a histogram of fixed size, with bins that follow the
-logit (areas are then exact to about 1e-4, with certain bounds: ``bounds()``); "bfloat16", in one bin per value of that
-precision; a number, a list or a tensor of thresholds, as in torchmetrics; None keeps every score, as in torchmetrics,
-and memory grows with the data.
+``thresholds`` decides how scores are stored. "fine", the default, uses a histogram of fixed size with bins that follow
+the logit (areas are then exact to about 1e-4, with certain bounds: ``bounds()``); "bfloat16" has one bin per value of
+that precision; a number, a list or a tensor of thresholds works as in torchmetrics. None stores every score, as in
+torchmetrics, and memory grows with the data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Ignored = int | tuple[int, ...] | None
 
 
 class ScoreMetric(Tally):
-    """A result computed from scores: ``class BinaryROC(..., family=ROC)`` says which."""
+    """A result computed from scores: ``class BinaryROC(..., family=ROC)`` names it."""
 
     counter: ScoreCounter
     without_counts = "a curve has no counts without a threshold: ask for them at one."
@@ -39,7 +39,7 @@ class ScoreMetric(Tally):
             cls.family, cls.higher_is_better = family, family.higher_is_better
 
     def __init__(self, task: Declaration, **kwargs: Any) -> None:
-        assert task.binning is not None  # given by the task's class below
+        assert task.binning is not None  # set by the task's class below
         super().__init__((StoredScores if task.binning.kind == "exact" else ScoreCounter)(task), **kwargs)
 
     def reset(self) -> None:
@@ -126,7 +126,7 @@ class MultilabelScores(ScoreMetric):
 
 
 def unguessed(inputs: Inputs, normalization: str | None) -> Inputs:
-    """Return what torchmetrics' ``normalization`` says about scores: None means that they are probabilities already."""
+    """Translate torchmetrics' ``normalization`` to ``inputs``: None means that scores are probabilities already."""
     if normalization not in ("sigmoid", None):
         raise DeclarationError(f"expected normalization to be 'sigmoid' or None, got {normalization!r}.")
     if normalization is not None:
