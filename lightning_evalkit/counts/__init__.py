@@ -1,4 +1,4 @@
-"""Meaning into counts: the only hot code."""
+"""Counts batches of declared meaning: the only hot code."""
 
 from lightning_evalkit.counts.binary import BinaryCounter
 from lightning_evalkit.counts.binned_scores import ScoreCounter

@@ -1,11 +1,11 @@
-"""Counting yes-or-no predictions, in two ways.
+"""Counts yes-or-no predictions, in two ways.
 
 At once, on the CPU: values are checked first and a bad batch raises, so nothing of it is counted.
 Deferred, on an accelerator and inside ``torch.compile``: a dozen operators, none of which waits for the device.
-Samples that are not what was declared fall out of both classes; their number is what is missing from the total.
+Samples that are not as declared are in neither class; their number is the difference to the total.
 
-Totals are kept in marginals: true and false positives of each threshold, positives and negatives. Weights are kept in
-the four cells of each table, because a difference of sums loses what is small beside them.
+Totals are stored as marginals: true and false positives of each threshold, positives and negatives. Weights are stored
+as the four cells of each table, because a difference of large sums loses small ones.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class BinaryCounter(EagerOrDeferred):
         return Totals(torch.from_numpy(np.array([*totals, 1], dtype=np.int64)))
 
     def _block(self, preds: Tensor, target: Tensor, score_kind: str) -> list[Any] | None:
-        """The sums over one block; None if a value is not what was declared."""
+        """The sums over one block; None if a value is not as declared."""
         scores, truth = array_of(preds), array_of(target)
         samples = truth.size
         if self.ignores:
@@ -90,7 +90,7 @@ class BinaryCounter(EagerOrDeferred):
         )
 
     def _above(self, scores: Array, score_kind: str, kind: torch.dtype) -> list[Array] | None:
-        """Which scores are above each cut; None if a score is not what was declared."""
+        """Which scores are above each cut; None if a score is not as declared."""
         if score_kind == "labels":
             above = ones_among(scores)
             return None if above is None else [above] * len(self.task.thresholds)
@@ -103,7 +103,7 @@ class BinaryCounter(EagerOrDeferred):
         if weight is not None:
             weight = weight.to(real_dtype(weight.device))
             bad = bad | unweighable(weight)
-        there = None if weight is None else weight != 0  # what weighs nothing is not there, whatever its values
+        there = None if weight is None else weight != 0  # a weight of 0 removes a sample, whatever its values
         masks = torch.stack(self._rows(above, checked(target, bad), target, there))
         if there is not None:
             masks = masks & there
@@ -125,14 +125,14 @@ class BinaryCounter(EagerOrDeferred):
         return torch.cat((predicted, predicted ^ classes))
 
     def _rows(self, above: list[Tensor], truth: Tensor, target: Tensor, there: Tensor | None) -> list[Tensor]:
-        """One mask per sum that is kept; samples that are not what was declared are in none."""
+        """One mask per stored sum; invalid samples are in none."""
         positive, negative = truth == 1, truth == 0
         if self.task.ignore_index == 1:
             positive = torch.zeros_like(positive)
         if self.task.ignore_index == 0:
             negative = torch.zeros_like(negative)
         if there is None:
-            there = torch.ones_like(positive)  # summed like the others, the number of samples may be a symbol
+            there = torch.ones_like(positive)  # summed like the others, because the number of samples may be symbolic
         return self.masks.flat(
             tp=[a & positive for a in above],
             fp=[a & negative for a in above],
@@ -152,7 +152,7 @@ class BinaryCounter(EagerOrDeferred):
         return Counts(tp=tp, fp=fp, fn=positives - tp, tn=negatives - fp)
 
     def evidence(self, totals: Totals) -> Evidence:
-        """What these totals say."""
+        """The evidence of these totals."""
         return Evidence(self.task, self.counts(totals))
 
     def ledger(self, totals: Totals) -> Ledger:

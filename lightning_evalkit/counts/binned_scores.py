@@ -1,10 +1,9 @@
-"""Counting scores by bins, apart for samples whose answer is yes and for those whose answer is no.
+"""Counts scores by bins, separately for positive and negative samples.
 
-Every task is asked as yes-or-no questions: one of a binary problem, one for each label, one class against the rest for
-each class. What a threshold would decide is then a sum over bins, for every threshold at once.
+Every task becomes yes-or-no questions: one for a binary problem, one per label, one-vs-rest per class. The decisions of
+every threshold are then sums over bins.
 
-A batch on the CPU names the bins it adds to, and is not as wide as they are, unless it has more scores than there are
-bins.
+A batch on the CPU lists the bins it adds to instead of all bins, unless it has more scores than there are bins.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Block(NamedTuple):
-    """What a part of a batch adds: places of the state that are one higher, sums over probabilities, and numbers."""
+    """The totals of a part of a batch: increments of the state, sums over probabilities, and numbers."""
 
     places: Array
     sums: Array | None
@@ -41,7 +40,7 @@ class Block(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """Scores and answers of a batch, (M,) or (M, K); what is true of all classes of a sample is of shape (M, 1)."""
+    """Scores and answers of a batch, (M,) or (M, K); properties of whole samples have shape (M, 1)."""
 
     scores: Tensor
     target: Tensor
@@ -59,7 +58,7 @@ class Looked(NamedTuple):
         return either(self.bad, self.ignored, self.weightless)
 
     def marked(self, numbers: Tensor, invalid: int, ignored: int, weightless: int) -> Tensor:
-        """Numbers of all elements, with these in the place of those that are not used."""
+        """The numbers of all elements, with a filler for unused ones."""
         for mask, mark in ((self.bad, invalid), (self.ignored, ignored), (self.weightless, weightless)):
             if mask is not None:
                 numbers = numbers.masked_fill(mask, mark)
@@ -72,14 +71,14 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
     by_rows = False
 
     def __init__(self, task: Declaration, checks: bool = True) -> None:
-        """Count; without ``checks`` where the counter of counts has looked at the same values before."""
+        """Make a counter; without ``checks`` if another counter has checked the same values."""
         super().__init__(task)
         self.plain, self.checks = not task.weighted, checks
 
     # ---- at once
 
     def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        """The totals of one batch, of which the scores are real numbers."""
+        """The totals of one batch of real scores."""
         if not preds.is_floating_point():
             raise InputError(f"expected preds to be floating-point scores, got {preds.dtype}: labels have no order.")
         return super().count_arranged(preds, target, weight)
@@ -116,7 +115,7 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         return within_unit((np.moveaxis(scores, 1, -1) if self.is_multiclass else scores)[used])
 
     def _block(self, preds: Tensor, target: Tensor, probable: bool) -> Block | None:
-        """What one block adds; None if a value is not what was declared."""
+        """The totals of one block; None if a value is not as declared."""
         scores, truth = array_of(preds), array_of(target)
         if self.is_multiclass:
             scores, truth = np.moveaxis(scores, 1, -1).reshape(-1, self.num_curves), truth.ravel()
@@ -136,7 +135,7 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         if self.checks and not (check(scores) and self._answered(truth)):
             return None
         if self.is_multiclass and check is without_nan and np.isinf(scores.max(1, initial=-np.inf)).any():
-            return None  # a softmax is no number where the largest logit is infinite
+            return None  # softmax is NaN if the largest logit is infinite
         given = torch.from_numpy(np.ascontiguousarray(scores)).to(kind)  # bfloat16 again
         values = array_of(self._as_binned(given, probable))
         sums = None
@@ -161,7 +160,7 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         return _whole(truth) and within(truth, self.num_curves if self.is_multiclass else 2)
 
     def _as_binned(self, scores: Tensor, probable: Any) -> Tensor:
-        """Scores of the kind that the bins are for: log-odds of classes, probabilities of guessed logits."""
+        """Convert scores to the kind of the bins: log-odds for classes, probabilities for guessed logits."""
         if self.computed:
             return class_log_odds(scores)
         kind = real_dtype(scores.device)
@@ -170,7 +169,7 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         return self._probabilities(scores, probable, kind)
 
     def _probabilities(self, scores: Tensor, probable: Any, kind: torch.dtype) -> Tensor:
-        """Scores, of which those that were guessed to be logits are probabilities of this precision."""
+        """Turn scores that were guessed to be logits into probabilities of this precision."""
         if not self.guesses or probable is True:
             return scores
         scores = scores.to(kind)
@@ -181,9 +180,9 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         return logits.softmax(1) if self.is_multiclass else logits.sigmoid()
 
     def _judged(self, scores: Tensor, truth: Tensor, probable: Any) -> calibration_sums.Judged:
-        """What is summed over probabilities; what was guessed is judged as a probability.
+        """The terms of the sums over probabilities; guessed scores are judged as probabilities.
 
-        Its calibration bin is found in the precision of the scores, as in torchmetrics.
+        Their calibration bin is found in the precision of the scores, as in torchmetrics.
         """
         values = self._probabilities(scores, probable, real_dtype(scores.device))
         judge = calibration_sums.judged_classes if self.is_multiclass else calibration_sums.judged_answers
@@ -221,7 +220,7 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         ignored, weightless = self.task.left_out(target) if self.task.ignored else None, None
         if weight is not None:
             weight = weight.to(real_dtype(weight.device)).reshape(target.shape)
-            weightless = weight == 0  # what weighs nothing is not there, whatever its values
+            weightless = weight == 0  # a weight of 0 removes a sample, whatever its values
         probable = None
         if self.guesses:
             probable = either(preds.clamp(0, 1) == preds, ignored, weightless).flatten().all(-1, keepdim=True)
@@ -229,31 +228,31 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         return Looked(preds, target, yes, bad, ignored, weight, weightless, probable)
 
     def _answers(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Which answers are yes, and which elements are not what was declared: neither yes nor no."""
+        """Which answers are yes, and which elements are invalid: neither yes nor no."""
         bad = preds.clamp(0, 1) != preds if self.task.inputs == "probabilities" else preds != preds
         truth = checked(target, bad if weight is None else bad | unweighable(weight))
         yes = truth == 1
         return yes, yes == (truth == 0)
 
     def _classes(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Which class is the target, and which samples are not what was declared, (M, 1)."""
+        """Which class is the target, and which samples are invalid, (M, 1)."""
         if self.task.inputs == "probabilities":
             good = (preds.clamp(0, 1) == preds).all(-1, keepdim=True)
         else:
-            good = preds.amax(-1, keepdim=True).abs() < torch.inf  # else a softmax is no number, as beside a NaN
+            good = preds.amax(-1, keepdim=True).abs() < torch.inf  # else softmax is NaN, as with a NaN logit
         yes = target.long() == torch.arange(self.num_curves, device=preds.device)
         good = good & yes.any(-1, keepdim=True)
         return yes, good.logical_not() if weight is None else good.logical_not() | unweighable(weight)
 
     def _places(self, values: Tensor, looked: Looked) -> Tensor:
-        """Where the histograms are higher by each element; of what is not used, anywhere."""
+        """The histogram bin that each element increments; any bin for unused ones."""
         places = torch.add(self.bins.deferred(values), looked.yes, alpha=self.bins.number)
         if values.ndim == 1:
             return places
         return places + torch.arange(0, self.cells, 2 * self.bins.number, device=values.device)
 
     def _leading(self, looked: Looked, values: Tensor, unused: Tensor) -> Tensor:
-        """The first of the books, which are no increments."""
+        """The first bookkeeping cells, which are not increments."""
         parts = {}
         if self.leading.sizes["doubtful"]:
             parts["doubtful"] = self._uncertain(values, unused).sum().unsqueeze(0)
@@ -263,9 +262,9 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         return torch.zeros(0, dtype=torch.int64, device=values.device) if row is None else row
 
     def _judged_deferred(self, looked: Looked, unused: Tensor, group: Tensor | None) -> Tensor:
-        """The sums of all, or of every group as if each were a question of its own.
+        """The sums of all, or of every group as if each were a separate question.
 
-        What is not used is judged as if it were the first class, and weighs nothing.
+        Unused elements are judged as the first class with weight 0.
         """
         scores, target, weight, asked = looked.scores, looked.yes, looked.weight, group
         if self.is_multiclass:
@@ -278,13 +277,13 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         return calibration_sums.summed(judged, asked, self.sums, weight, unused)
 
     def _uncertain(self, values: Tensor, unused: Tensor) -> Tensor:
-        """Which scores are in doubt, or no bfloat16 numbers, where that matters."""
+        """Which scores may be in a neighbouring bin or are not bfloat16 numbers, if that matters."""
         used = unused.logical_not().expand(values.shape)
         if self.kind == "bfloat16":
             single = values.float()
             return (((single.view(torch.int32) & 0xFFFF) != 0) | (single != values)) & used
         if is_deferred(values):
-            return used  # to look closer would cost as much as the bins
+            return used  # a closer check would cost as much as the binning
         return torch.tensor([doubtful(self.bins, values[used].view(-1, self.num_curves).numpy())])
 
 

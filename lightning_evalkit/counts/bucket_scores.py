@@ -1,6 +1,6 @@
-"""Scores in buckets: for every bucket of samples the sums over probabilities, and a coarse histogram of scores.
+"""Scores in buckets: the sums over probabilities and a coarse histogram of scores for every bucket.
 
-How much an area varies between buckets is seen in 64 bins as well as in 65,536; its value comes from the fine ones.
+64 bins show the variation of an area between buckets as well as 65,536; its value comes from the fine ones.
 Totals, for B buckets and K questions: histograms B × K × 2 × 64 (as reals, where weighted), and as reals the sums of
 ``calibration_sums`` of B × K questions.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 COARSE = 64
 """Bins of scores in every bucket."""
 MOST = 2**22
-"""Numbers that histograms of all buckets may have: 32 MB. With more classes or labels there are none."""
+"""The most numbers of all buckets' histograms (32 MB); more classes or labels have no histograms."""
 
 
 class BucketScores(ScoreCounter):
@@ -46,7 +46,7 @@ class BucketScores(ScoreCounter):
         self.kept = size > 0
 
     def add(self, totals: Totals, preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor) -> None:
-        """Add a batch that was arranged, with the bucket of every element, to totals; bad values are left out."""
+        """Add an arranged batch, with the bucket of every element, to totals; bad values are left out."""
         looked = self._looked(preds, target, weight)
         unused, group = looked.unused, group.reshape(looked.target.shape)
         if self.kept:
@@ -69,7 +69,7 @@ class BucketScores(ScoreCounter):
     # ---- reading
 
     def without_each(self, totals: Totals, filled: Tensor) -> tuple[ScoreCounts | None, Calibration]:
-        """The histograms and sums of all samples but those of a bucket: (buckets · questions) rows."""
+        """The histograms and sums without each bucket: (buckets · questions) rows."""
         assert totals.reals is not None  # declared
         sums = calibration_sums.unpack(self._sums(totals.reals), self.sums)
         judged = Calibration(*(_others(part, self.buckets, filled) for part in sums))
@@ -81,7 +81,7 @@ class BucketScores(ScoreCounter):
         return ScoreCounts(yes, no, *self._limits(yes.device)), judged
 
     def _sums(self, reals: Tensor) -> Tensor:
-        """Those over probabilities, behind the histograms."""
+        """The sums over probabilities, which follow the histograms."""
         return reals.narrow(0, len(reals) - self.sums.width, self.sums.width)
 
     def _limits(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Edges]:
@@ -94,6 +94,6 @@ class BucketScores(ScoreCounter):
 
 
 def _others(part: Tensor, buckets: int, filled: Tensor) -> Tensor:
-    """What all other buckets hold, for every bucket that is filled; questions behind buckets, as rows."""
+    """The sum of all other buckets for every filled bucket; one row per bucket and question."""
     rows = part.reshape(buckets, -1, *part.shape[1:])
     return (rows.sum(0) - rows)[filled].clamp(min=0).flatten(0, 1).to(real_dtype(part.device))

@@ -1,7 +1,7 @@
-"""Counting in buckets: the totals of a task, and what every bucket of samples holds, chosen by the hash of their ids.
+"""Counts in buckets: the totals of a task, and of every bucket of samples, chosen by the hash of their ids.
 
-What varies between buckets says how much a number varies, whatever it is made of, and two states that counted the same
-samples in the same buckets can be compared sample by sample, almost as if all predictions had been stored.
+The variation between buckets estimates the variation of any number, and two states that counted the same samples in the
+same buckets can be compared sample by sample, almost as if all predictions had been stored.
 
 Totals: the counts of all buckets (see ``slices``) and their scores (see ``bucket_scores``), the fingerprint of the
 samples, then the totals of the task.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class BucketCounter:
-    """Counts a task, and the samples of every bucket in a row of its own."""
+    """Counts a task, and the samples of every bucket in a separate row."""
 
     def __init__(self, counter: EvidenceCounter, counts: CountCounter, buckets: int) -> None:
         self.task: Any = counter.task
@@ -54,7 +54,7 @@ class BucketCounter:
     def count(
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None, sample: Any = None, cluster: Any = None
     ) -> Totals:
-        """The totals of one batch; its samples are in the buckets of their clusters, or else of their own ids."""
+        """The totals of one batch; samples go to the buckets of their clusters, or else of their own ids."""
         given = {name: ids for name, ids in (("cluster", cluster), ("sample", sample)) if ids is not None}
         if not given:
             raise InputError(
@@ -73,7 +73,7 @@ class BucketCounter:
         return Totals(integers, in_a_row(reals), places)
 
     def _add(self, parts: list[Totals], preds: Tensor, target: Tensor, weight: Tensor | None, *ids: Tensor) -> None:
-        """Add samples to their buckets; the first ids decide on these, the last are in the fingerprint."""
+        """Add samples to the buckets of the first ids; the last ids enter the fingerprint."""
         rows, scores, mark = parts
         first = hashed(ids[0])
         buckets, last = buckets_of(first, self.rows.task.num_groups), first if len(ids) == 1 else hashed(ids[-1])
@@ -94,7 +94,7 @@ class BucketCounter:
         return [Totals(one, other if other.numel() else None) for one, other in zip(integers, reals, strict=True)]
 
     def evidence(self, totals: Totals) -> Evidence:
-        """What the totals of the task say, and the buckets."""
+        """The evidence of the task, and its buckets."""
         rows, scores, mark, whole = self._split(totals)
         return replace(self.counter.evidence(whole), buckets=Buckets(self, rows, scores, mark.integers))
 
@@ -105,7 +105,7 @@ class BucketCounter:
 
 @dataclass(frozen=True, eq=False)
 class Buckets:
-    """What every bucket of samples holds, and which samples they are of."""
+    """The counts of every bucket of samples, and the samples' fingerprint."""
 
     counter: BucketCounter
     rows: Totals
@@ -114,12 +114,12 @@ class Buckets:
 
     @property
     def number(self) -> int:
-        """How many there are, empty ones included."""
+        """The number of buckets, empty ones included."""
         return self.counter.rows.task.num_groups
 
     @cached_property
     def samples(self) -> int:
-        """How many they hold."""
+        """The number of samples in all buckets."""
         return int(self.counter.rows.sizes(self.rows).sum())
 
     @cached_property
@@ -129,7 +129,7 @@ class Buckets:
 
     @cached_property
     def without_each(self) -> Evidence:
-        """The evidence of all samples but those of a bucket, for every bucket that has some as first dimension.
+        """The evidence without each bucket that has samples; these buckets are the first dimension.
 
         Histograms and sums over probabilities have one dimension for buckets and questions together.
         """
@@ -137,7 +137,7 @@ class Buckets:
         filled = (rows.integers != 0).any(-1)
         integers = (rows.integers.sum(0) - rows.integers)[filled]
         reals = None
-        if rows.reals is not None:  # of which rounding may leave less than nothing
+        if rows.reals is not None:  # rounding may leave a negative rest
             reals = (rows.reals.sum(0) - rows.reals)[filled].clamp(min=0)
         found: Evidence = self.counter.rows.each.evidence(Totals(integers, reals))
         if self.counter.scores is None:
@@ -152,7 +152,7 @@ def _empty(layout: Layout, device: torch.device) -> Totals:
 
 
 def _blocks(preds: Tensor, target: Tensor, weight: Tensor | None, *ids: Tensor) -> Iterator[tuple[Any, ...]]:
-    """On the CPU a large batch in parts that stay in its caches; elsewhere the batch."""
+    """Split a large batch on the CPU into parts that fit its caches; elsewhere return the batch."""
     size = max(BLOCK * len(target) // max(target.numel(), 1), 1)
     if is_deferred(preds) or len(target) <= size:
         yield (preds, target, weight, *ids)

@@ -1,7 +1,7 @@
 """Sums over probabilities that no histogram of scores contains: Brier score, log loss and calibration.
 
-Each label has its own sums, a binary problem has one set, and so have all classes of a multiclass problem together:
-those of the class with the highest probability.
+Each label has its own sums; a binary problem has one set. All classes of a multiclass problem share one set, that of
+the class with the highest probability.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Calibration(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What is summed, element by element."""
+    """The terms of the sums, element by element."""
 
     squared_error: Tensor
     log_loss: Tensor
     confidence: Tensor
     hit: Tensor
     placed: Tensor
-    """The confidence in the precision in which calibration bins are cut: that of scores, single for classes."""
+    """The confidence in the precision of the calibration bins: that of the scores, or single for classes."""
 
 
 def judged_answers(scores: Tensor, answers: Tensor, score_kind: str) -> Judged:
@@ -56,14 +56,14 @@ def judged_answers(scores: Tensor, answers: Tensor, score_kind: str) -> Judged:
 
 
 def loss_of_answers(scores: Tensor, answers: Tensor, score_kind: str) -> Tensor:
-    """-ln of the probability given to each answer: infinite where that is 0."""
+    """-ln of the probability given to each answer; infinite if that is 0."""
     scores = _real(scores)
     given = _given(scores, answers, score_kind)
     return -(logsigmoid(given) if score_kind == "logits" else given.log())
 
 
 def _given(scores: Tensor, answers: Tensor, score_kind: str) -> Tensor:
-    """The score of each answer: that of yes, or turned round that of no."""
+    """The score of each given answer: that of yes, or its complement for no."""
     if is_deferred(scores):
         return torch.where(answers, scores, -scores if score_kind == "logits" else 1 - scores)
     # The same numbers on the CPU in a fifth of the time: a product with 1 or -1, and |p - 1| = 1 - p.
@@ -75,7 +75,7 @@ def _given(scores: Tensor, answers: Tensor, score_kind: str) -> Tensor:
 def judged_classes(scores: Tensor, target: Tensor, score_kind: str) -> Judged:
     """One class among many, scores of shape (N, C): confidence is the highest probability, a hit the right class.
 
-    The class is predicted by the scores as they are given: probabilities of unequal logits may round to equal ones.
+    The given scores decide the predicted class: probabilities of different logits may round to equal ones.
     """
     scores = _real(scores)
     probabilities = scores.softmax(-1) if score_kind == "logits" else scores
@@ -88,19 +88,19 @@ def judged_classes(scores: Tensor, target: Tensor, score_kind: str) -> Judged:
 
 
 def loss_of_classes(scores: Tensor, target: Tensor, score_kind: str) -> Tensor:
-    """-ln of the probability given to each target, scores of shape (N, C): infinite where that is 0."""
+    """-ln of the probability given to each target, scores of shape (N, C); infinite if that is 0."""
     scores = _real(scores)
     logs = scores.log_softmax(-1) if score_kind == "logits" else scores.log()
     return nll_loss(logs, target, reduction="none")
 
 
 def _real(scores: Tensor) -> Tensor:
-    """At least in single precision."""
+    """Convert to single precision at least."""
     return scores.to(wide_dtype(scores.dtype))
 
 
 def summed_at_once(judged: Judged, questions: Array | None, cells: Cells) -> Array:
-    """The sums as one row, on the CPU; ``questions`` is None where there is one."""
+    """The sums as one row, on the CPU; ``questions`` is None if there is one."""
     number, bins = _shape(cells)
     error, loss, confidence, hit = (part.numpy().ravel() for part in judged[:4])
     places = _inside(judged.placed, bins)
@@ -118,8 +118,8 @@ def summed_at_once(judged: Judged, questions: Array | None, cells: Cells) -> Arr
 
 
 def _inside(placed: Tensor, bins: int) -> Array:
-    """The calibration bin of each confidence: by a product, which may be one off at an edge, and so is put right."""
-    if placed.dtype not in (torch.float32, torch.float64):  # a product may be off by more
+    """The calibration bin of each confidence, by a product that is corrected at the edges of bins."""
+    if placed.dtype not in (torch.float32, torch.float64):  # the product may be off by more
         return _searched(placed, bins).numpy().ravel()
     confidence = placed.numpy().ravel()
     lower, upper = _edges(bins, placed.dtype)
@@ -132,16 +132,16 @@ def _inside(placed: Tensor, bins: int) -> Array:
 
 @lru_cache(maxsize=8)
 def _edges(bins: int, kind: torch.dtype) -> tuple[Array, Array]:
-    """Where each bin begins, and where the next: the last bin is closed, and nothing is in the one behind it."""
+    """The beginning of each bin and of the next one; the last bin is closed, so the one after it is empty."""
     edges = torch.linspace(0, 1, bins + 1, dtype=kind).numpy().copy()
     edges[-1] = np.inf
     return edges, np.append(edges[1:], edges[-1:])
 
 
 def summed(judged: Judged, questions: Tensor | None, cells: Cells, weight: Tensor | None, unused: Tensor) -> Tensor:
-    """The sums as one row, without elements that are not used; ``questions`` is None where there is one.
+    """The sums as one row, without unused elements; ``questions`` is None if there is one.
 
-    All that is summed is added at once: a sum of a question is that over its bins.
+    Everything is added in one pass: the sum of a question is that over its bins.
     """
     number, bins = _shape(cells)
     places = _searched(judged.placed, bins)
@@ -151,7 +151,7 @@ def summed(judged: Judged, questions: Tensor | None, cells: Cells, weight: Tenso
     rows = rows.to(real_dtype(rows.device))
     if weight is not None:
         rows = rows * weight
-    rows = rows.masked_fill(unused, 0.0).flatten(1)  # also what is no number
+    rows = rows.masked_fill(unused, 0.0).flatten(1)  # NaN too
     begins = torch.arange(0, len(rows) * number * bins, number * bins, device=rows.device).unsqueeze(1)
     table = weighted_histogram(places.flatten() + begins, rows, len(rows) * number * bins).view(len(rows), number, bins)
     by_question, by_bin = table.narrow(0, 0, 3).sum(-1), table.narrow(0, 2, 3).flatten(1)
@@ -177,7 +177,7 @@ def _shape(cells: Cells) -> tuple[int, int]:
 
 
 def _in_order(cells: Cells, *sums: Item) -> list[Item]:
-    """The sums, given in the order of ``Calibration``, as they are kept."""
+    """Reorder sums from the order of ``Calibration`` to that of the state."""
     return cells.parts(**dict(zip(Calibration._fields, sums, strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""What a counter promises the state: batches become two flat tensors that add up and can be read again."""
+"""The interface of counters: batches become two flat tensors that can be added and read."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class Totals(NamedTuple):
-    """Sums over batches: exact integers, and sums of reals beside them where there are weights."""
+    """Sums over batches: exact integers, and sums of reals if there are weights."""
 
     integers: Tensor
     reals: Tensor | None = None
     increments: Tensor | None = None
-    """Sparse form of one batch: each index adds 1 to that integer, beyond the integers that are given."""
+    """Sparse form of one batch: each index adds 1 to that integer, in addition to ``integers``."""
 
     def dense(self, width: int) -> Totals:
         """The same totals with all integers written out."""
@@ -38,13 +38,13 @@ class Totals(NamedTuple):
 
 
 def in_a_row(parts: Sequence[Tensor]) -> Tensor | None:
-    """Tensors behind each other along the last dimension, a single one as it is; None where there is none."""
+    """Concatenate tensors along the last dimension; None if there are none."""
     return torch.cat(tuple(parts), -1) if len(parts) > 1 else parts[0] if parts else None
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """What happened besides counting, as Python integers."""
+    """The bookkeeping of a state as Python integers."""
 
     updates: int
     ignored: int
@@ -58,7 +58,7 @@ class Counter(Protocol):
 
     @property
     def task(self) -> Declaration:
-        """What tensors mean."""
+        """The declared meaning of tensors."""
 
     @property
     def layout(self) -> Layout:
@@ -72,9 +72,9 @@ class Counter(Protocol):
 
 
 class EagerOrDeferred:
-    """Counts at once where looking at values costs nothing, and deferred elsewhere.
+    """Counts at once where reading values is free (on the CPU), and deferred elsewhere.
 
-    A subclass says when plain counting at once is enough (``plain``) and gives both ways of counting.
+    A subclass declares when plain counting at once is enough (``plain``) and defines both ways of counting.
     """
 
     task: Any
@@ -100,7 +100,7 @@ class EagerOrDeferred:
         raise NotImplementedError
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        """Count a batch without looking at values; bad samples are missing from the sums."""
+        """Count a batch without reading values; bad samples are missing from the sums."""
         raise NotImplementedError
 
     def ledger(self, totals: Totals) -> Ledger:

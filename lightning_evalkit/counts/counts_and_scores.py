@@ -1,4 +1,4 @@
-"""Two counters of one declaration as one: counts and scores in one state, which crosses ranks once."""
+"""Counts and scores of one declaration in one state, which crosses ranks once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CountsAndScores:
         self.layout = Layout(*(ours.under("counts") + theirs.under("scores") for ours, theirs in pairs))
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None) -> Totals:
-        """The totals of both for one batch, behind each other."""
+        """The concatenated totals of both for one batch."""
         arranged = self.task.arranged(preds, target, sample_weight)
         counts, scores = (counter.count_arranged(*arranged) for counter in (self._counts, self._scores))
         reals = [part for part in (counts.reals, scores.reals) if part is not None]
@@ -38,13 +38,13 @@ class CountsAndScores:
         return Totals(leading, in_a_row(reals), places)
 
     def evidence(self, totals: Totals) -> Evidence:
-        """What these totals say, scores included."""
+        """The evidence of these totals, scores included."""
         counts, scores = self._parts(totals)
         sums = self._scores.calibration(scores) if self._scores.sums.width else None
         return replace(self._counts.evidence(counts), scores=self._scores.scores(scores), calibration=sums)
 
     def ledger(self, totals: Totals) -> Ledger:
-        """Of the counts; a sample is invalid if it is for either."""
+        """The bookkeeping of the counts; a sample is invalid if it is for either."""
         counts, scores = self._parts(totals)
         ledger = self._counts.ledger(counts)
         return replace(ledger, invalid=max(ledger.invalid, self._scores.ledger(scores).invalid))

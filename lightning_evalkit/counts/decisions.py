@@ -1,4 +1,4 @@
-"""From scores to yes or no without waiting for the device."""
+"""Turns scores into yes or no without waiting for the device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Decisions(NamedTuple):
-    """What scores decide: a mask per threshold, which scores are not what was declared, and the guess, if any."""
+    """The decisions of scores: a mask per threshold, a mask of invalid scores, and the guess, if any."""
 
     above: list[Tensor]
     bad: Tensor
@@ -25,7 +25,7 @@ class Decisions(NamedTuple):
 
 
 def decided(task: Thresholded, preds: Tensor, weight: Tensor | None = None) -> Decisions:
-    """Cut a batch of scores; one operator or two per quantity. Scores of weight 0 have no part in a guess."""
+    """Cut a batch of scores, with one operator or two per quantity; scores of weight 0 do not affect a guess."""
     score_kind = task.score_kind(preds)
     if score_kind == "labels":
         return Decisions([preds == 1] * len(task.thresholds), _no_label(preds), None)
@@ -48,9 +48,9 @@ def decided(task: Thresholded, preds: Tensor, weight: Tensor | None = None) -> D
 
 
 def read_at_once(task: Thresholded, preds: Tensor) -> tuple[Tensor, str, str]:
-    """A batch on the CPU as it is cut: its scores, of what kind they are, and of what kind those were that came.
+    """Prepare a batch on the CPU for cutting: its scores, their kind, and the kind of the given scores.
 
-    Guessed logits become probabilities where no cut does the same.
+    Guessed logits become probabilities if no cut of logits is equivalent.
     """
     score_kind = task.score_kind(preds)
     if score_kind == "auto":
@@ -67,7 +67,7 @@ def _no_label(preds: Tensor) -> Tensor:
 
 
 def checked(target: Tensor, bad: Tensor) -> Tensor:
-    """The targets with a value that is neither 0 nor 1 wherever something about the sample is not what was declared."""
+    """The targets, with a value that is neither 0 nor 1 for invalid samples."""
     return (target.to(torch.uint8) if target.dtype == torch.bool else target).masked_fill(bad, 2)
 
 
@@ -82,10 +82,10 @@ def guesses(probable: Tensor | None, preds: Tensor, like: Tensor, weight: Tensor
 
 
 def unweighable(weight: Tensor) -> Tensor:
-    """Which real weights are negative, infinite or no number."""
+    """Which real weights are negative, infinite or NaN."""
     return weight.clamp(0, torch.finfo(weight.dtype).max) != weight
 
 
 def either(first: Tensor, *others: Tensor | None) -> Tensor:
-    """What is in any of these masks, of which all but the first may be missing."""
+    """The union of these masks, of which all but the first may be None."""
     return reduce(torch.logical_or, [mask for mask in others if mask is not None], first)

@@ -1,4 +1,4 @@
-"""Where counting may look at values, and where it has to defer that to ``compute``."""
+"""Decides whether counting may read values, or has to defer checks to ``compute``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.nn import Parameter
 
 
 def is_deferred(values: Tensor) -> bool:
-    """Whether looking at values would make the host wait, or a graph break."""
+    """Whether reading values would make the host wait or break a graph."""
     if torch.compiler.is_compiling() or not values.is_cpu:
         return True
     return type(values) is not Tensor and type(values) is not Parameter  # fake tensors and the like hold no values

@@ -1,4 +1,4 @@
-"""Where bins begin, to the last bit of double precision: a threshold that is put there decides as the bins do."""
+"""The edges of bins to the last bit of double precision: a threshold there decides as the bins do."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 def edges_of(lowest: Array, binning: ToBins, least: float) -> tuple[Array, Array]:
     """The first score of every bin and the last before it, for bins in the order of scores.
 
-    ``lowest`` are the smallest single-precision scores that are not in a lower bin, ``least`` is the smallest score of
-    all: of a bin that it is in nothing lies lower, and the last score before it is NaN.
+    ``lowest`` holds the smallest single-precision scores that are not in a lower bin. ``least`` is the smallest
+    possible score: no score is below its bin, so the last score before that bin is NaN.
     """
     wanted, high = np.arange(len(lowest)), np.nan_to_num(lowest, nan=np.inf, posinf=np.inf, neginf=-np.inf)
-    with np.errstate(over="ignore"):  # the number after the largest, and what single precision cannot hold
+    with np.errstate(over="ignore"):  # the number after the largest, and those beyond single precision
         low = np.maximum(np.nextafter(high, np.float32(-np.inf)).astype(np.float64), least)
         high = high.astype(np.float64)
         begun = binning(low.copy()) < wanted
@@ -34,7 +34,7 @@ def edges_of(lowest: Array, binning: ToBins, least: float) -> tuple[Array, Array
 
 
 def _last_below(low: Array, high: Array, wanted: Array, begun: Array, binning: ToBins) -> Array:
-    """By halving the numbers between one that is in a lower bin and one that is not."""
+    """Bisect between a number in a lower bin and one that is not."""
     below, above = ordered(low), ordered(high)
     active = np.nonzero(begun)[0]
     while active.size:
@@ -47,14 +47,14 @@ def _last_below(low: Array, high: Array, wanted: Array, begun: Array, binning: T
 
 
 def ordered(values: Array) -> Array:
-    """Whole numbers in the order of these of single or double precision: the bits, of negative ones turned round."""
+    """Integers in the order of these floats: their bits, inverted for negative numbers."""
     kind = np.dtype(f"i{values.itemsize}")
-    bits: Array = (values + values.dtype.type(0)).view(kind)  # adding 0 makes one zero of two
+    bits: Array = (values + values.dtype.type(0)).view(kind)  # adding 0 turns -0 into 0
     return _turned(bits)
 
 
 def from_order(places: Array) -> Array:
-    """The numbers at these places of their order, in a precision as wide as the places are."""
+    """The floats at these positions of their order, as wide as the positions."""
     numbers: Array = _turned(places).view(np.dtype(f"f{places.itemsize}"))
     return numbers
 

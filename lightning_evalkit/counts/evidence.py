@@ -1,4 +1,4 @@
-"""What the totals of an evaluation say, read once: every number that it reports is computed from this."""
+"""The evidence of an evaluation's totals, read once: every reported number is computed from it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The counts of a declaration and whatever it keeps beside them; a part that is not kept is None or empty."""
+    """The counts of a declaration and its other parts; a part that is not stored is None or empty."""
 
     task: Declaration
     counts: Counts
@@ -44,7 +44,7 @@ class Evidence:
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def once(self, compute: Callable[..., Found], *given: Any) -> Found:
-        """``compute(self, *given)``, computed when it is first asked for."""
+        """``compute(self, *given)``, computed at the first call."""
         key = (compute, *given)
         if key not in self._known:
             self._known[key] = compute(self, *given)
@@ -56,7 +56,7 @@ class EvidenceCounter(Counter, Protocol):
     """A counter whose totals are read as evidence."""
 
     def evidence(self, totals: Totals) -> Evidence:
-        """What these totals say."""
+        """The evidence of these totals."""
 
 
 class CountCounter(EvidenceCounter, Protocol):

@@ -1,7 +1,7 @@
-"""What a batch adds to the counts of groups: events, each an amount at a column in the row of a group.
+"""Turns a batch into events for the counts of groups: each adds an amount at a column of a group's row.
 
-Rows are as narrow as what a task tells apart, and an element of a batch adds to very few columns. The sums are read as
-if every group were one sample, by the counter of the task.
+Rows have only the columns that a task distinguishes, and an element of a batch adds to very few of them. The counter of
+the task reads the sums as if every group were one sample.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Batch(NamedTuple):
     """Tensors as the task arranges them, with the group of every element.
 
-    ``wrong`` are those that may not count, ``there`` those that weigh something, if there are weights.
+    ``wrong`` marks elements that may not count, ``there`` those with a weight above 0, if there are weights.
     """
 
     preds: Tensor
@@ -40,7 +40,7 @@ class Batch(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Amounts, or whether there is one, at columns of the rows of groups."""
+    """Amounts, or masks, at columns of the rows of groups."""
 
     group: Tensor
     column: Any
@@ -48,7 +48,7 @@ class Event(NamedTuple):
 
 
 class Events(NamedTuple):
-    """What a batch adds up to; of what is there, elements neither used nor ignored are not what was declared."""
+    """The events of a batch; elements with weight that are neither used nor ignored are invalid."""
 
     used: Tensor
     ignored: Tensor
@@ -59,7 +59,7 @@ class Events(NamedTuple):
 
 
 class Places(NamedTuple):
-    """On the CPU: where in the rows something is one more, how many are ignored, and how scores were read."""
+    """On the CPU: the cells to increment, the number of ignored elements, and the kind of scores."""
 
     places: list[Array]
     ignored: int
@@ -75,7 +75,7 @@ class BinaryEvents(BinaryCounter):
         self.layout = Layout(tables, tables if self.task.weighted else Cells())
 
     def places(self, preds: Tensor, target: Tensor, group: Tensor, groups: int) -> Places | None:
-        """Of a batch on the CPU; None for a bad value."""
+        """The increments of a batch on the CPU; None for a bad value."""
         read, score_kind, given = read_at_once(self.task, preds)
         scores, truth, row = array_of(read), array_of(target), array_of(group)
         elements = truth.size
@@ -90,7 +90,7 @@ class BinaryEvents(BinaryCounter):
         return Places(places, elements - truth.size, given)
 
     def events(self, batch: Batch) -> Events:
-        """For each element one of its four cells at every threshold."""
+        """One of four cells for each element at every threshold."""
         above, bad, probable = decided(self.task, batch.preds, batch.weight)
         ignored, positive, negative = _classes(self.task, batch, bad)
         used = positive | negative
@@ -107,14 +107,14 @@ class BinaryEvents(BinaryCounter):
 
 
 class MulticlassEvents(MulticlassCounter):
-    """The columns of the task: every class right, missed and wrongly predicted, or the matrix; and hits."""
+    """The columns of the task: right, missed and wrongly predicted for every class, or the matrix; and hits."""
 
     def __init__(self, counter: MulticlassCounter) -> None:
         super().__init__(counter.task)
         self.layout, self.plain = Layout(self.tables + Cells(hits=len(self.task.hits)), self.layout.reals), False
 
     def events(self, batch: Batch) -> Events:
-        """For each element its cell of the matrix, or right, missed and wrongly predicted; and whether it is a hit."""
+        """The cell of each element in the matrix, or right, missed and wrongly predicted; and whether it is a hit."""
         ahead = self._ahead(batch.preds, batch.target)
         label, good = self._decided(batch.preds, batch.target, ahead)
         truth, ignored = batch.target.long(), self.task.left_out(batch.target)
@@ -132,7 +132,7 @@ class MulticlassEvents(MulticlassCounter):
 
 
 class MultilabelEvents(MultilabelCounter):
-    """Four columns for each label as in a binary problem, and the samples, whose number no label tells."""
+    """Four columns for each label as in a binary problem, and one for samples, whose number no label gives."""
 
     def __init__(self, counter: MultilabelCounter) -> None:
         super().__init__(counter.task, counter.row_values)
@@ -141,7 +141,7 @@ class MultilabelEvents(MultilabelCounter):
         self.plain = False
 
     def events(self, batch: Batch) -> Events:
-        """For each label of a sample one of its four cells, and one for the sample."""
+        """One of four cells for each label of a sample, and one for the sample."""
         above, bad, _ = self._decided(batch.preds, batch.weight)
         ignored, positive, negative = _classes(self.task, batch, bad)
         used = positive | negative
@@ -152,7 +152,7 @@ class MultilabelEvents(MultilabelCounter):
         return Events(used, ignored, [*cells, sample], _weighed(cells, batch.weight) + rows)
 
     def _row_events(self, batch: Batch, above: Tensor, positive: Tensor, negative: Tensor) -> list[Event]:
-        """What is summed over samples, of each sample by itself."""
+        """The values of each sample that are summed over samples."""
         masks, kind = (above & positive, above & negative, positive, negative), real_dtype(above.device)
         tp, fp, positives, negatives = (mask.sum(-1, keepdim=True).to(kind) for mask in masks)
         weight = torch.ones_like(tp) if batch.weight is None else batch.weight.narrow(-1, 0, 1)
@@ -169,7 +169,7 @@ class MultilabelEvents(MultilabelCounter):
         return _read_cells(self.layout.integers.read(totals.integers, "tables"))
 
     def sizes(self, integers: Tensor) -> Tensor:
-        """The samples of each group that have a label to look at."""
+        """The number of samples with a used label, by group."""
         return self.layout.integers.one(integers, "samples")
 
 
@@ -178,11 +178,11 @@ EVENTS: dict[type, Any] = {
     MulticlassCounter: MulticlassEvents,
     MultilabelCounter: MultilabelEvents,
 }
-"""What the groups of a task are counted by, for the counter of the task."""
+"""The events class of each task's counter."""
 
 
 def batch_of(preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor, groups: int) -> Batch:
-    """A batch whose groups are all in range; elements where they were not, or with no proper weight, are wrong."""
+    """A batch with all groups in range; elements with another group or an invalid weight are marked wrong."""
     inside, there = group.clamp(0, groups - 1), None
     wrong = inside != group
     if weight is not None:
@@ -193,7 +193,7 @@ def batch_of(preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor
 
 
 def _classes(task: Declaration, batch: Batch, bad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Which elements are ignored, positive and negative; what is not as declared is none of these."""
+    """Which elements are ignored, positive and negative; invalid ones are none of these."""
     ignored = task.left_out(batch.target)
     truth = checked(batch.target, bad | batch.wrong | ignored)
     return ignored, truth == 1, truth == 0

@@ -1,6 +1,6 @@
-"""From the id of a sample to its bucket, the same on every machine and in every version.
+"""Maps the id of a sample to its bucket, the same on every machine and in every version.
 
-The hash is fixed for ever, as states that were counted weeks apart are compared by it. Of a whole number it is the
+The hash is fixed for ever, because it pairs states that were counted weeks apart. The hash of an integer is the
 finaliser of SplitMix64 (Steele, Lea and Flood 2014), on 64 bits without sign:
 
     x += 0x9E3779B97F4A7C15
@@ -8,10 +8,10 @@ finaliser of SplitMix64 (Steele, Lea and Flood 2014), on 64 bits without sign:
     x = (x ^ (x >> 27)) * 0x94D049BB133111EB
     hash = x ^ (x >> 31)
 
-A text is first turned into the number that the eight bytes of BLAKE2b of its UTF-8 give, the lowest first. The bucket
-of a hash is (its upper 32 bits) · buckets / 2^32, rounded down. The fingerprint of rows is the sum, on 64 bits, of
-hash(hash(id) + target) over all samples; of samples with several targets of hash(hash(id) + position · G + target) over
-these, positions from 0 and G the first constant above.
+A text is first turned into a number: the eight bytes of BLAKE2b of its UTF-8, the lowest first. The bucket of a hash is
+(its upper 32 bits) · buckets / 2^32, rounded down. The fingerprint of rows is the sum, on 64 bits, of
+hash(hash(id) + target) over all samples. Samples with several targets add hash(hash(id) + position · G + target) for
+each, with positions from 0 and G the first constant above.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111
 
 
 def ids_of(name: str, ids: Any, target: Tensor) -> Tensor:
-    """The ids of samples as whole numbers on the device of the target, one for each."""
+    """The ids of samples as integers on the device of the target, one for each."""
     if not isinstance(ids, Tensor):
         texts = list(ids) if isinstance(ids, (list, tuple)) else []
         if texts and all(isinstance(each, str) for each in texts):
@@ -110,7 +110,7 @@ def _blocks(numbers: Array) -> Iterator[Array]:
 
 
 def _mix(numbers: Array) -> None:
-    """In place."""
+    """Mix the bits in place."""
     numbers += np.uint64(GOLDEN)
     numbers ^= numbers >> np.uint64(30)
     numbers *= np.uint64(FIRST)
@@ -120,7 +120,7 @@ def _mix(numbers: Array) -> None:
 
 
 def _deferred(numbers: Tensor) -> Tensor:
-    """The same with torch's operators, whose integers have a sign: what a shift fills in from it is taken away."""
+    """The same with torch's signed integers: the bits that a shift copies from the sign are cleared."""
     x = numbers + _signed(GOLDEN)
     for shift, factor in ((30, FIRST), (27, SECOND)):
         x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * _signed(factor)

@@ -19,18 +19,18 @@ def _lost(margin: Tensor, squared: bool) -> Tensor:
 
 
 def yes_or_no(chances: Tensor, truth: Tensor, squared: bool) -> Tensor:
-    """Of each yes-or-no question: the margin is p where the answer is yes, -p where it is no."""
+    """The loss of each yes-or-no question: the margin is p if the answer is yes, -p if it is no."""
     return _lost(torch.where(truth == 1, chances, -chances), squared)
 
 
 def one_vs_all(chances: Tensor, truth: Tensor, squared: bool) -> Tensor:
-    """Of every class against the rest."""
+    """The one-vs-rest loss of every class."""
     classes = torch.arange(chances.shape[-1], device=chances.device)
     return _lost(torch.where(truth == classes, chances, -chances), squared)
 
 
 def crammer_singer(chances: Tensor, truth: Tensor, squared: bool) -> Tensor:
-    """Of the true class: the margin is what it has more than the likeliest other."""
+    """The loss of the true class: the margin is its lead over the likeliest other class."""
     others = chances.scatter(-1, truth, -torch.inf).amax(-1, keepdim=True)
     return _lost(chances.gather(-1, truth) - others, squared)
 
@@ -40,4 +40,4 @@ HINGE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     for name, value in (("hinge", yes_or_no), ("one-vs-all", one_vs_all), ("crammer-singer", crammer_singer))
     for squared in (False, True)
 }
-"""Probabilities (M, C) and true classes (M, 1) into losses (M, K)."""
+"""Functions from probabilities (M, C) and true classes (M, 1) to losses (M, K)."""

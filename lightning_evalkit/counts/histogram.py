@@ -1,4 +1,4 @@
-"""How often each number occurs, on any device without waiting for it and the same in every run."""
+"""Counts how often each number occurs, on any device without waiting for it, and deterministically."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lightning_evalkit.counts.deferral import is_deferred
 
 
 def histogram(numbers: Tensor, size: int) -> Tensor:
-    """Occurrences of 0 ... size - 1 among numbers that are all in this range.
+    """The occurrences of 0 ... size - 1 among numbers in this range.
 
-    On an accelerator by sorting: ``bincount`` would wait for the device, and scattering adds in no fixed order.
+    An accelerator sorts: ``bincount`` would wait for the device, and scattering adds in no fixed order.
     """
     numbers = numbers.flatten()
     if not is_deferred(numbers):

@@ -1,7 +1,7 @@
-"""Which numbers a state holds, and where: a counter declares its cells once, by name.
+"""The layout of a state: a counter declares its cells once, by name.
 
-A batch is packed by these names, totals are read by them, and a checkpoint carries them: a state whose cells are in
-another order, or of another size, is never read as this one.
+Batches are packed and totals are read by these names, and a checkpoint carries them: a state with cells of another
+order or size is never read as this one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 
 
 class Cells:
-    """Named slices of a row of numbers, in the order of their declaration. A size of 0 says that nothing is kept.
+    """Named slices of a row of numbers, in the order of their declaration. A cell of size 0 is not stored.
 
     >>> import torch
     >>> cells = Cells(tp=2, fp=2, ignored=0) + Cells(updates=1)
@@ -54,17 +54,17 @@ class Cells:
         return Cells(**{f"{prefix}.{name}": size for name, size in self.sizes.items()})
 
     def repeated(self, name: str, times: int) -> Cells:
-        """One cell of several such rows; its name tells what is in a row."""
+        """One cell that holds several such rows; its name describes a row."""
         return Cells(**{f"{name} of ({self})": times * self.width})
 
     # ---- packing
 
     def flat(self, **parts: Sequence[Item]) -> list[Item]:
-        """The items of all cells in their order; of a cell that is not kept there are none."""
+        """The items of all stored cells in their order."""
         return [item for name in self.sizes if self.sizes[name] for item in parts[name]]
 
     def parts(self, **parts: Item) -> list[Item]:
-        """One item for each cell that is kept, in their order: arrays or tensors to put behind each other."""
+        """One item for each stored cell, in their order: arrays or tensors to concatenate."""
         return [parts[name] for name in self.sizes if self.sizes[name]]
 
     # ---- reading

@@ -1,4 +1,4 @@
-"""Adding up losses. Sums are kept, not means: a mean of batches' means depends on how the batches were cut."""
+"""Sums losses. It stores sums, not means: a mean of batches' means depends on how the batches were cut."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 BINS = 2**15
-"""Sizes of losses that are told apart: those with equal first 16 bits as float32, so within 1/128 of each other."""
+"""The number of distinguished sizes: losses with equal first 16 bits as float32, so within 1/128, share one."""
 
 
 def by_size(losses: Tensor, part: Tensor) -> Tensor:
-    """What belongs to losses of each size, summed; infinite ones have a size of their own."""
-    if losses.dtype == torch.float64:  # what single precision cannot hold is large, but not infinite
+    """Sum amounts by the size of their loss; infinite losses have a separate size."""
+    if losses.dtype == torch.float64:  # losses beyond single precision are large, but not infinite
         losses = torch.where(losses == torch.inf, losses, losses.clamp(max=torch.finfo(torch.float32).max))
     sizes = losses.float().relu().view(torch.int32) >> 16 & (BINS - 1)
     return weighted_histogram(sizes.long(), part, BINS)
@@ -31,7 +31,7 @@ def by_size(losses: Tensor, part: Tensor) -> Tensor:
 def share_of_worst(weighted: Tensor, weights: Tensor, worst: float) -> Tensor:
     """The share of the sum of weighted losses that the worst share of all weights carries, both given by size.
 
-    Of the size at which the share ends, a part of the losses is taken as if they were all equal there.
+    The share ends within one size, whose losses are treated as equal.
     """
     weighted, weights = beside_infinite(weighted, weights).flip(0), weights.flip(0)
     before = weights.cumsum(0) - weights
@@ -40,7 +40,7 @@ def share_of_worst(weighted: Tensor, weights: Tensor, worst: float) -> Tensor:
 
 
 def beside_infinite(weighted: Tensor, weights: Tensor) -> Tensor:
-    """Losses by size in proportion to each other: beside infinite ones, all others are nothing."""
+    """Losses by size in proportion to each other: next to infinite ones, all others are 0."""
     infinite = weighted == torch.inf
     return torch.where(infinite.any(), torch.where(infinite, weights, 0), weighted)
 
@@ -73,7 +73,7 @@ class LossCounter:
         return weighted.sum() / weights.sum()
 
     def share_of_worst(self, totals: Totals, worst: float) -> Tensor:
-        """The share of the loss that so large a share of the samples carries, those with the largest losses."""
+        """The share of the loss that this share of the samples carries, those with the largest losses."""
         return share_of_worst(*self._sums(totals), worst)
 
     def _sums(self, totals: Totals) -> tuple[Tensor, Tensor]:
@@ -81,6 +81,6 @@ class LossCounter:
         return self.layout.reals.read(totals.reals, "weighted"), self.layout.reals.read(totals.reals, "weights")
 
     def ledger(self, totals: Totals) -> Ledger:
-        """Only updates happen."""
+        """The bookkeeping counts updates only."""
         updates = int(self.layout.integers.one(totals.integers, "updates"))
         return Ledger(updates, ignored=0, invalid=0, guessed_logits=0, guessed_probabilities=0)

@@ -1,4 +1,4 @@
-"""Which logits the bins of scores stand for: what is known of a score of which only the bin was kept."""
+"""The logits that bins of scores stand for."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def logits_of(bins: Bins, alone: Tensor, part: float = 0.5) -> Tensor:
     """The logit at this part of the way through each bin, from its lowest (0) to its highest score (1).
 
-    Bins that are ``alone`` hold one value, which may be infinite. Logits are not read from probabilities, which next to
-    1 are equal where logits are not.
+    Bins that are ``alone`` hold one value, which may be infinite. Logits are not derived from probabilities, because
+    different logits have equal probabilities next to 1.
     """
     if isinstance(bins, FineBins):
         return torch.where(alone.cpu(), _certain(bins.number), _within(bins, part))

@@ -1,8 +1,8 @@
-"""Counting predictions of one class among many.
+"""Counts predictions of one class among many.
 
-Kept for every class: how often it is predicted rightly, how often it is missed, how often it is predicted wrongly (or
-the whole confusion matrix, where something needs it, and for weights of few classes). The fourth cell of one class
-against the rest follows from these: without a matrix as a difference, in which weights far below the largest are lost.
+The state holds for every class how often it is predicted rightly, missed, and predicted wrongly; or the whole confusion
+matrix, if something needs it and for weights of few classes. The fourth one-vs-rest cell follows from these. Without a
+matrix it is a difference, in which weights far below the largest are lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PARTS = ("right", "missed", "wrongly_predicted")
 FEW = 64
-"""Up to so many classes, one count of a small matrix is faster than three counts of classes."""
+"""Up to this many classes, counting a small matrix is faster than three counts of classes."""
 
 
 class MulticlassCounter(EagerOrDeferred):
@@ -48,7 +48,7 @@ class MulticlassCounter(EagerOrDeferred):
         self.plain = not (task.weighted or task.samplewise or task.exact or task.hits or task.top_k > 1)
 
     def _weighs_few(self) -> bool:
-        """Whether weights are kept in a matrix, of which all cells are sums and none is a difference."""
+        """Whether weights are stored in a matrix, whose cells are all sums, not differences."""
         return self.task.weighted and not self.task.samplewise and 1 < self.classes <= FEW
 
     # ---- at once
@@ -78,7 +78,7 @@ class MulticlassCounter(EagerOrDeferred):
         return used
 
     def _fine(self, scores: Array, label: Array, used: Array | None) -> bool:
-        """Whether the largest score of every used sample is what was declared; NaN is the largest of its row."""
+        """Whether the largest score of every used sample is as declared; NaN is the largest of its row."""
         check = within_unit if self.task.inputs == "probabilities" else without_nan
         if self.classes <= FEW and check(scores):  # reading few scores again is cheaper than picking out the largest
             return True
@@ -113,11 +113,11 @@ class MulticlassCounter(EagerOrDeferred):
         label, good = self._decided(preds, target, ahead)
         hits = [ahead < k for k in self.task.hits]
         ignored = self.task.left_out(target)
-        truth = target.long()  # a byte is compared with 256 classes only after it was widened
+        truth = target.long()  # a byte is widened before it is compared with 256 classes
         if self.task.num_classes is not None:
             good = good & (truth >= 0) & (truth < self.classes)
-        there = torch.ones_like(good)  # summed like the others, the number of samples may be a symbol
-        if weight is not None:  # what weighs nothing is not there, whatever its values
+        there = torch.ones_like(good)  # summed like the others, because the number of samples may be symbolic
+        if weight is not None:  # a weight of 0 removes a sample, whatever its values
             weight = weight.to(real_dtype(weight.device))
             good, there = good & unweighable(weight).logical_not(), weight != 0
             good, ignored = good & there, ignored & there
@@ -136,9 +136,9 @@ class MulticlassCounter(EagerOrDeferred):
         return Totals(integers, in_a_row(reals))
 
     def _ahead(self, preds: Tensor, target: Tensor) -> Tensor:
-        """How many classes come before the target: larger scores, and equal ones of a lower number, as in an arg max.
+        """How many classes rank before the target: larger scores, and equal ones of a lower number, as in an arg max.
 
-        ``topk`` would take any of equal scores. Where nobody asks, the targets stand in.
+        ``topk`` would take any of equal scores. If no rank is needed, the targets stand in.
         """
         if not self.task.hits and self.task.top_k == 1:
             return target
@@ -148,17 +148,17 @@ class MulticlassCounter(EagerOrDeferred):
         return torch.where(lower, preds >= own, preds > own).sum(1)
 
     def _decided(self, preds: Tensor, target: Tensor, ahead: Tensor) -> tuple[Tensor, Tensor]:
-        """Predicted labels, and which predictions are what was declared."""
+        """Predicted labels, and which predictions are as declared."""
         if preds.ndim == target.ndim:
             label, anything = preds.long(), torch.ones_like(preds, dtype=torch.bool)
             return label, anything if self.task.num_classes is None else (label >= 0) & (label < self.classes)
-        best, label = preds.max(1)  # of equal ones the first; NaN is the largest, and not equal to itself
+        best, label = preds.max(1)  # the first of equal ones; NaN is the largest, and not equal to itself
         if self.task.top_k > 1:
             label = torch.where(ahead < self.task.top_k, target, label)
         return label, (best.clamp(0, 1) if self.task.inputs == "probabilities" else best) == best
 
     def _codes(self, truth: Tensor, label: Tensor, used: Tensor) -> Tensor:
-        """A number for all that is counted, of shape (parts, *target): the last one for what is not used."""
+        """A code for everything that is counted, of shape (parts, *target); the last code is for unused elements."""
         if self.matrix_kept:
             return torch.where(used, truth * self.classes + label, self.tables.width).unsqueeze(0)
         right = used & (truth == label)
@@ -169,10 +169,10 @@ class MulticlassCounter(EagerOrDeferred):
         return torch.stack([torch.where(mask, code, self.classes) for mask, code in self.tables.parts(**pairs)])
 
     def _counted(self, codes: Tensor, weight: Tensor | None) -> Tensor:
-        """The histogram of the codes: (cells,), or (N, cells) where samples are counted one by one."""
+        """The histogram of the codes: (cells,), or (N, cells) if samples are counted one by one."""
         codes = codes.flatten(2) if self.task.samplewise else codes.flatten(1).unsqueeze(1)
         parts, rows, elements = codes.shape
-        bins = self.tables.width // parts + 1  # the last holds what is not used
+        bins = self.tables.width // parts + 1  # the last holds unused elements
         first = torch.arange(parts * rows, device=codes.device).view(parts, rows, 1) * bins
         places = codes + first
         if weight is None:
@@ -212,7 +212,7 @@ class MulticlassCounter(EagerOrDeferred):
             return Counts(tp=right, fp=fp, fn=fn, tn=(right + fn).sum(-1, keepdim=True) - right - fp - fn)
         if self.matrix_kept and self.classes <= FEW:
             return Counts(tp=right, fp=fp, fn=fn, tn=_of_others(matrix))
-        # What rounding leaves of a cell without samples is nothing.
+        # A cell without samples is exactly 0, whatever rounding leaves.
         samples = self.counts(Totals(totals.integers)).tn
         elsewhere = (_without_each(fn) - fp).clamp(min=0)
         return Counts(tp=right, fp=fp, fn=fn, tn=torch.where(samples == 0, 0.0, _without_each(right) + elsewhere))
@@ -232,13 +232,13 @@ class MulticlassCounter(EagerOrDeferred):
         return self.layout.reals.one(totals.reals, "exact"), self.layout.reals.one(totals.reals, "exact", 1)
 
     def evidence(self, totals: Totals) -> Evidence:
-        """What these totals say."""
+        """The evidence of these totals."""
         matrix = self.matrix(totals) if self.matrix_kept else None
         hits = {k: self.hits(totals, k) for k in self.task.hits}
         return Evidence(self.task, self.counts(totals), matrix, hits)
 
     def sizes(self, integers: Tensor) -> Tensor:
-        """How many elements were counted: those that are right or missed, or all of the matrix."""
+        """The number of counted elements: right or missed ones, or the whole matrix."""
         names = ("matrix",) if self.matrix_kept else ("right", "missed")
         return torch.stack([self.layout.integers.read(integers, name).sum(-1) for name in names]).sum(0)
 

@@ -1,6 +1,6 @@
-"""Counting several yes-or-no predictions per sample: for each label as in a binary problem, and over samples.
+"""Counts several yes-or-no predictions per sample: for each label as in a binary problem, and over samples.
 
-Weights are kept in the four cells of each table: a difference of sums would lose what is small beside them.
+Weights are stored as the four cells of each table, because a difference of large sums loses small ones.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ MARGINALS = ("tp", "fp", "positives", "negatives")
 class MultilabelCounter(EagerOrDeferred):
     """Counts a ``Multilabel`` declaration; see ``Counter`` for what the methods promise.
 
-    The ``rows`` of the declaration are sums over samples: "samples" (those with a label to look at, of all),
-    "exact_match" (those without an error, of the former), and behind these two a name for each of ``row_values``,
-    functions of the counts of every sample over its labels, NaN where a sample has no value.
+    The ``rows`` of the declaration are sums over samples: "samples" (those with a used label, of all), "exact_match"
+    (those without an error, of the former), then a name for each of ``row_values``, functions of the counts of every
+    sample over its labels that are NaN if a sample has no value.
     """
 
     task: Multilabel
@@ -107,7 +107,7 @@ class MultilabelCounter(EagerOrDeferred):
         cuts = self.task.cuts(score_kind, kind)
         if len(cuts) == 1:
             return above_cuts(scores, cuts)[0]
-        above: Array = scores > np.array(cuts, dtype=scores.dtype)  # which holds numbers of the type exactly
+        above: Array = scores > np.array(cuts, dtype=scores.dtype)  # it holds numbers of the type exactly
         return above
 
     def _row_sums_of(self, both: Array, above: Array, positive: Array, used: Array | None) -> Array:
@@ -115,7 +115,7 @@ class MultilabelCounter(EagerOrDeferred):
             return np.zeros(0)
         wrong, samples = np.count_nonzero(true_per_row(above ^ positive)), len(above)
         looked = samples if used is None else np.count_nonzero(true_per_row(used))
-        exact = looked - wrong  # an error is always looked at
+        exact = looked - wrong  # errors are always used
         if not self.row_values:
             kept = self.rows.flat(sample_sums=(looked, exact), sample_weights=(samples, looked))
             return np.array(kept, dtype=np.float64)
@@ -141,9 +141,9 @@ class MultilabelCounter(EagerOrDeferred):
         positive, negative = positive & kept, negative & kept
         marginals = {"tp": above & positive, "fp": above & negative, "positives": positive, "negatives": negative}
         masks = torch.stack(self.marginals.parts(**marginals), -2)  # (..., 4, L)
-        # Elements are summed: their number may be a symbol.
+        # Elements are summed, because their number may be symbolic.
         apart = torch.stack(self.numbers.parts(ignored=ignored, elements=torch.ones_like(ignored)), -1)
-        if weight is not None:  # what weighs nothing is not there, whatever its values
+        if weight is not None:  # a weight of 0 removes a sample, whatever its values
             there = weight != 0
             masks, apart = masks & there.unsqueeze(-2), apart & there.unsqueeze(-1)
         sums = [masks.sum(-3).flatten(-2), apart.sum((-3, -2))]
@@ -170,7 +170,7 @@ class MultilabelCounter(EagerOrDeferred):
         return torch.stack(columns, -1), bad, probable
 
     def _row_sums(self, tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor, weight: Tensor) -> Tensor:
-        """For every row its weighted sum over samples, then for every row the weight of the samples it is of."""
+        """The weighted sum of every row over samples, then the weight of the samples of every row."""
         weight = weight.masked_fill(unweighable(weight), 0.0)
         looked = torch.where(positives + negatives > 0, weight, 0.0)
         exact = torch.where((positives == tp) & (fp == 0), looked, 0.0)
@@ -181,7 +181,7 @@ class MultilabelCounter(EagerOrDeferred):
     def _values(
         self, tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor, weight: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """For every row function its weighted sum over samples, and the weight of the samples that have a value."""
+        """The weighted sum of every row function over samples, and the weight of the samples that have a value."""
         if not self.row_values:
             nothing = tp.new_zeros((*tp.shape[:-1], 0))
             return nothing, nothing
@@ -201,13 +201,13 @@ class MultilabelCounter(EagerOrDeferred):
         return Counts(tp=tp, fp=fp, fn=positives - tp, tn=negatives - fp)
 
     def sample_sums(self, totals: Totals, name: str) -> tuple[Tensor, Tensor]:
-        """The sum of a row over samples, and over how many samples it is."""
+        """The sum of a row over samples, and the number of these samples."""
         assert totals.reals is not None  # there are rows
         cells, place = self.layout.reals, self.task.sample_sums.index(name)
         return cells.one(totals.reals, "sample_sums", place), cells.one(totals.reals, "sample_weights", place)
 
     def evidence(self, totals: Totals) -> Evidence:
-        """What these totals say."""
+        """The evidence of these totals."""
         rows = {name: self.sample_sums(totals, name) for name in self.task.sample_sums}
         return Evidence(self.task, self.counts(totals), sample_sums=rows)
 

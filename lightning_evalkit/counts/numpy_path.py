@@ -1,6 +1,6 @@
-"""Reading tensors on the CPU through NumPy, which is several times faster there than torch's operators.
+"""Reads tensors on the CPU through NumPy, which is several times faster there than torch's operators.
 
-Checks are part of the score_kind: a value that is not what was declared is found by a number that is needed anyway.
+Checks are part of reading: a number that is needed anyway reveals values that are not as declared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BLOCK = 65_536
-"""Samples whose masks fit the processor's cache and the allocator's pool: larger ones cost fresh memory pages."""
+"""The samples of a block: their masks fit the processor's cache and the allocator's pool."""
 
 
 def array_of(values: Tensor) -> Array:
@@ -30,13 +30,13 @@ def array_of(values: Tensor) -> Array:
 
 
 def ones_among(values: Array) -> Array | None:
-    """Which values are 1, if all others are 0, else None; everything that is not 0 is nonzero, NaN too."""
+    """Which values are 1, if all others are 0, else None; NaN counts as nonzero."""
     mask: Array = values if values.dtype == np.bool_ else values == 1
     return mask if np.count_nonzero(mask) == np.count_nonzero(values) else None
 
 
 def any_of(values: Array, numbers: tuple[int, ...]) -> Array:
-    """Which values are one of the numbers, all of which their type can hold."""
+    """Which values are among these numbers, which their type can hold."""
     if len(numbers) == 1:
         equal: Array = values == numbers[0]
         return equal
@@ -82,7 +82,7 @@ def _ones(length: int) -> Array:
 
 
 def above_cuts(scores: Array, cuts: tuple[float, ...]) -> list[Array]:
-    """Which scores are above each cut, which is a number of the type that the scores came in."""
+    """Which scores are above each cut; cuts are numbers of the scores' original type."""
     if scores.dtype == np.float16:
         scores = scores.astype(np.float32)  # once, as every comparison would
     return [scores > cut for cut in cuts]

@@ -1,7 +1,7 @@
-"""The log-odds of a class against the rest, and what rounding leaves in doubt of their order.
+"""The one-vs-rest log-odds of classes, and the uncertainty of their order by rounding.
 
-Logits are exact, log-odds are computed: rounding may turn the order of two samples, or part what is equal. Where the
-bin of a score is in doubt, samples in neighbouring bins count as undecided.
+Logits are exact, but log-odds are computed: rounding may swap two samples, or separate equal ones. If the bin of a
+score is in doubt, samples in neighbouring bins count as undecided.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 def class_log_odds(logits: Tensor) -> Tensor:
-    """ln(p / (1 - p)) of every class's softmax p, also where p is too near to 1 to be told from it.
+    """ln(p / (1 - p)) of every class's softmax p, also if p rounds to 1.
 
-    In double precision where the device has it. Sums over others are taken relative to the second largest logit: of
-    the likeliest class they are all of 1 - p, and beside 1 for the rest, where nothing cancels.
+    Computed in double precision if the device has it. Sums over the other classes are taken relative to the second
+    largest logit: for the likeliest class they are all of 1 - p; for the rest they are added to 1, so nothing cancels.
     """
     given, kind = logits.dtype, real_dtype(logits.device)
     logits, least = logits.to(kind), torch.finfo(kind).min
     best, place = logits.max(-1, keepdim=True)
-    behind = logits - best  # first, as differences of large logits may be small
+    behind = logits - best  # first, because differences of large logits may be small
     if torch.finfo(given).max > torch.finfo(kind).max / 2:  # what is far behind is not ruled out
         behind = torch.where(logits == -torch.inf, behind, behind.clamp(min=least))
     others = behind.scatter(-1, place, -torch.inf)
@@ -42,7 +42,7 @@ def class_log_odds(logits: Tensor) -> Tensor:
 
 
 def odds_error(odds: Tensor) -> Tensor:
-    """By how much computed log-odds may be off at most.
+    """The largest error of computed log-odds.
 
     Each step rounds by a unit or two of its own size, a sum over classes by as many as there are classes, and sizes
     are at most the result's and the logarithm of the number of classes: twice of what that adds up to.
@@ -52,19 +52,19 @@ def odds_error(odds: Tensor) -> Tensor:
 
 
 def doubtful(bins: Bins, odds: Array) -> int:
-    """How many log-odds, of shape (M, K), are so near to the edge of a bin that rounding may have moved them over."""
+    """How many log-odds, of shape (M, K), are so near the edge of a bin that rounding may have moved them across."""
     error = odds_error(torch.from_numpy(odds)).numpy()
-    with np.errstate(over="ignore"):  # an infinity is beyond all edges too
+    with np.errstate(over="ignore"):  # infinities are beyond all edges too
         low, high = odds - error, odds + error
     near: Any = slice(None)
     if isinstance(bins, FineBins):
-        with np.errstate(over="ignore"):  # what single precision cannot tell apart is in one bin
+        with np.errstate(over="ignore"):  # scores that are equal in single precision share a bin
             near = low.astype(np.float32) != high.astype(np.float32)
     return int(np.count_nonzero(bins.at_once(low[near]) != bins.at_once(high[near])))
 
 
 def reach(classes: int, number: int, unit: float) -> int:
-    """Up to how many fine bins apart two samples may be in the other order.
+    """The most fine bins by which two samples in the wrong order can be apart.
 
     Bins are narrowest at 0, where all of them would span 4 logits, and have edges in single precision.
     """

@@ -1,4 +1,4 @@
-"""Counting two models on the same samples: the buckets of each, and the samples that only one of them gets right.
+"""Counts two models on the same samples: the buckets of each, and the samples that only one gets right.
 
 Totals: those of the first model, those of the second, then the samples that only the first and only the second gets
 right, and the number of rows.
@@ -61,7 +61,7 @@ class PairCounter:
         return Totals(torch.cat([*(part.integers for part in both), only]), torch.cat(reals) if reals else None)
 
     def _right(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-        """Which samples have no error, each counted as a group of its own."""
+        """Which samples have no error, each counted as a separate group."""
         counter = SliceCounter(self.each.counts, max(len(target), 1))
         integers, reals = (cells.width for cells in counter.layout)
         totals = Totals(
@@ -75,7 +75,7 @@ class PairCounter:
     # ---- reading
 
     def split(self, totals: Totals) -> PairTotals:
-        """The parts that totals are made of."""
+        """Split totals into their parts."""
         width = self.each.layout.integers.width
         first, second, only = totals.integers.split([width, width, ONLY.width])
         halves: tuple[Tensor | None, ...] = (None, None)
@@ -85,7 +85,7 @@ class PairCounter:
         return PairTotals(Totals(first, halves[0]), Totals(second, halves[1]), right, rows)
 
     def ledger(self, totals: Totals) -> Ledger:
-        """The bookkeeping of both models; what either of them could not count is invalid."""
+        """The bookkeeping of both models; a sample is invalid if it is for either."""
         one, other = (self.each.ledger(part) for part in self.split(totals)[:2])
         invalid = one.invalid + other.invalid
         return Ledger(one.updates, one.ignored, invalid, one.guessed_logits, one.guessed_probabilities)

@@ -1,7 +1,7 @@
-"""Counting where a log loss comes from: which classes, how large, and how it would be at other temperatures.
+"""Counts where a log loss comes from: by class, by size, and at other temperatures.
 
-The classes are yes and no of a binary problem, and the labels of a multilabel one. Losses and weights are kept for each
-class, for each size of the loss, and again by size for wrong predictions alone.
+The classes are yes and no of a binary problem, and the labels of a multilabel one. The state holds losses and weights
+for each class, for each size of the loss, and by size again for wrong predictions alone.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 
 class Elements(NamedTuple):
-    """What is known of every element (sample, or label of a sample), all of shape (M,)."""
+    """The properties of every element (sample, or label of a sample), all of shape (M,)."""
 
     loss: Tensor
     wrong: Tensor
     group: Tensor
     """The class or label to which its loss belongs."""
     weight: Tensor
-    """0 where it is ignored or invalid."""
+    """The weight; 0 if it is ignored or invalid."""
 
 
 class LossSums(NamedTuple):
-    """Sums of losses and weights by class, and by size, of all and of wrong predictions; and at other temperatures."""
+    """Sums of losses and weights by class, by size, by size for wrong predictions, and at other temperatures."""
 
     class_losses: Tensor
     class_weights: Tensor
@@ -65,13 +65,13 @@ class ProfileCounter(EagerOrDeferred):
         self.layout = Layout(books, by_class + by_size + Cells(sharpened=WIDTH))
 
     def elements(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Elements:
-        """Every element of a batch by itself."""
+        """The elements of a batch."""
         with torch.no_grad():
             scores, truth, used, weight = self._read(*self.task.arranged(preds, target, sample_weight))
             return self._elements(scores, truth, torch.where(used, weight, 0))
 
     def _read(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Scores that are what was declared, targets that exist, which elements are used, and their weights."""
+        """Valid scores, valid targets, a mask of used elements, and their weights."""
         if self.is_multiclass:
             preds, target = preds.movedim(1, -1).flatten(0, -2), target.flatten()
         truth = target.long()
@@ -89,23 +89,23 @@ class ProfileCounter(EagerOrDeferred):
         )
 
     def _readable(self, preds: Tensor) -> Tensor:
-        """Which scores are what was declared, all of a sample for classes."""
+        """Which scores are as declared; for classes, all of a sample."""
         good = preds.clamp(0, 1) == preds if self.task.inputs == "probabilities" else preds == preds
         if not self.is_multiclass:
             return good
         if self.task.inputs == "logits":
-            good = good & (preds.amax(-1, keepdim=True).abs() != torch.inf)  # of which a softmax is no number
+            good = good & (preds.amax(-1, keepdim=True).abs() != torch.inf)  # softmax would be NaN
         return good.all(-1, keepdim=True).expand_as(good)
 
     def _logits(self, scores: Tensor) -> Tensor:
-        """At least in single precision; infinite for certainty."""
+        """Logits in single precision at least; infinite for certainty."""
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         if self.task.inputs == "logits":
             return scores
         return scores.log() if self.is_multiclass else scores.logit()
 
     def _elements(self, scores: Tensor, truth: Tensor, weight: Tensor) -> Elements:
-        """Losses are those of an evaluation, which judges scores by the same functions."""
+        """The elements; an evaluation computes losses by the same functions."""
         if self.is_multiclass:
             loss = loss_of_classes(scores, truth, self.task.inputs)
             return Elements(loss, scores.argmax(-1) != truth, truth, weight)
@@ -118,7 +118,7 @@ class ProfileCounter(EagerOrDeferred):
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
         scores, truth, used, weights = self._read(preds, target, weight)
         every = self._elements(scores, truth, torch.where(used, weights, 0))
-        # Of what weighs nothing an infinite loss would be no number.
+        # An infinite loss times a weight of 0 would be NaN.
         weighted = torch.where(every.weight > 0, every.loss.to(every.weight.dtype), 0) * every.weight
         wrong = [torch.where(every.wrong, part, 0) for part in (weighted, every.weight)]
         reals = self.layout.reals.parts(
@@ -130,7 +130,7 @@ class ProfileCounter(EagerOrDeferred):
             wrong_weights=by_size(every.loss, wrong[1]),
             sharpened=self._sharpened(scores, truth, every.weight),
         )
-        there = (weights != 0).flatten()  # what weighs nothing is not there, whatever its values
+        there = (weights != 0).flatten()  # a weight of 0 removes a sample, whatever its values
         ignored = self.task.left_out(target).flatten() & there
         numbers = [each.sum() for each in (used, ignored, there)]
         ones = torch.ones_like(numbers[0])

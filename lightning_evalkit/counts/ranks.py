@@ -1,7 +1,7 @@
-"""How well the labels of each sample are ranked. Equal scores have the worse rank, as in scikit-learn.
+"""Measures how well the labels of each sample are ranked. Equal scores get the worse rank, as in scikit-learn.
 
-All three values follow from two ranks of every label that holds: how many labels have a score as high, and how many of
-those hold too. Ignored labels have no part in either.
+All three values follow from two ranks of every true label: how many labels have a score at least as high, and how many
+of those are true. Ignored labels are left out of both.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def _ranks(scores: Tensor, holds: Tensor, left_out: Tensor) -> tuple[Tensor, Tensor]:
-    """For every label how many have a score as high, and how many of those hold."""
-    scores = scores.clamp(min=torch.finfo(scores.dtype).min)  # below which is what does not count
+    """For every label, how many have a score at least as high, and how many of those are true."""
+    scores = scores.clamp(min=torch.finfo(scores.dtype).min)  # ignored labels rank below all
     every = scores.masked_fill(left_out, -torch.inf).sort(-1).values
     among = scores.masked_fill(holds.logical_not(), -torch.inf).sort(-1).values
     wanted = scores.contiguous()
@@ -27,20 +27,20 @@ def _ranks(scores: Tensor, holds: Tensor, left_out: Tensor) -> tuple[Tensor, Ten
 
 
 def coverage(scores: Tensor, holds: Tensor, left_out: Tensor) -> Tensor:
-    """How many labels have to be taken, from the highest score down, until all that hold are among them."""
+    """How many labels, from the highest score down, include all true ones."""
     rank, _ = _ranks(scores, holds, left_out)
     return torch.where(holds, rank, 0).amax(-1)
 
 
 def average_precision(scores: Tensor, holds: Tensor, left_out: Tensor) -> Tensor:
-    """The mean over labels that hold of the share that holds among labels ranked as high; 1 where none or all hold."""
+    """The mean over true labels of the share of true ones among labels ranked as high; 1 if none or all are true."""
     rank, among = _ranks(scores, holds, left_out)
     shares = torch.where(holds, among / rank, 0.0).sum(-1) / holds.sum(-1)
     return torch.where(_mixed(holds, left_out), shares, 1.0)
 
 
 def wrong_pairs(scores: Tensor, holds: Tensor, left_out: Tensor) -> Tensor:
-    """The share of pairs, one label that holds and one that does not, in the wrong order; 0 where there are none."""
+    """The share of pairs of a true and a false label in the wrong order; 0 if there are no pairs."""
     rank, among = _ranks(scores, holds, left_out)
     wrong = torch.where(holds, rank - among, 0).sum(-1)
     pairs = holds.sum(-1) * (holds | left_out).logical_not().sum(-1)
@@ -56,4 +56,4 @@ RANKED: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "ranking average precision": average_precision,
     "ranking loss": wrong_pairs,
 }
-"""Scores (M, L), which labels hold and which are ignored, into values (M,)."""
+"""Functions from scores (M, L), true labels and ignored labels to values (M,)."""

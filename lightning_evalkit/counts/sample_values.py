@@ -1,4 +1,4 @@
-"""Means over samples of a value that each sample has by itself, from sums of fixed size."""
+"""Means over samples of a value per sample, from sums of fixed size."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Valued(Declaration):
-    """A declaration of which one value per sample is kept, by the name of the value."""
+    """A declaration with one named value per sample."""
 
     of: Any = field(kw_only=True)
     value: str = field(kw_only=True)
 
     def described(self) -> dict[str, Any]:
-        """The declaration of the task, and which value."""
+        """Describe the task and the value."""
         return {**self.of.described(), "value": self.value}
 
     def __repr__(self) -> str:
         return f"{self.value} of {self.of}"
 
     def names_of_values(self, argument: str) -> tuple[str, ...] | None:
-        """Those of the task."""
+        """The names of the task."""
         named: tuple[str, ...] | None = self.of.names_of_values(argument)
         return named
 
     def arranged(
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Scores (M, C) or (M, L) beside targets (M, 1) or (M, L), and one weight for each of M samples."""
+        """Scores (M, C) or (M, L), targets (M, 1) or (M, L), and one weight for each of M samples."""
         if not preds.is_floating_point():
             raise InputError(f"expected preds to be floating-point scores, got {preds.dtype}: labels have no order.")
         if isinstance(self.of, Multilabel):
@@ -76,7 +76,7 @@ class SampleValueCounter(EagerOrDeferred):
     def __init__(self, task: Any, value: str) -> None:
         self.task = Valued(task.inputs, task.ignore_index, task.weighted, of=task, value=value)
         self.classes = task.classes if isinstance(task, Multiclass) else 0
-        self.guesses = task.inputs == "auto" and value in HINGE  # ranks are those of logits and probabilities alike
+        self.guesses = task.inputs == "auto" and value in HINGE  # logits and probabilities have the same ranks
         integers = Cells(valid=1, ignored=1, samples=1, guessed=2 * self.guesses, updates=1)
         values = self.classes if value.startswith("one-vs-all") else 1
         self.layout = Layout(integers, Cells(values=values, weights=1))
@@ -85,7 +85,7 @@ class SampleValueCounter(EagerOrDeferred):
         left_out = self.task.left_out(target)
         ignored, kind = left_out.all(-1), real_dtype(preds.device)
         weights = torch.ones_like(ignored, dtype=kind) if weight is None else weight.to(kind)
-        there = weights != 0  # what weighs nothing is not there, whatever its values
+        there = weights != 0  # a weight of 0 removes a sample, whatever its values
         good, probable = self._good(preds, target, left_out, there)
         used = good & there & (ignored | unweighable(weights)).logical_not()
         values = self._values(preds.to(kind), target.long(), left_out, probable)
@@ -99,11 +99,11 @@ class SampleValueCounter(EagerOrDeferred):
         return Totals(torch.cat(integers), torch.cat(reals))
 
     def _good(self, preds: Tensor, target: Tensor, left_out: Tensor, there: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Which samples are what was declared, and whether scores were guessed to be probabilities."""
+        """Which samples are as declared, and whether scores were guessed to be probabilities."""
         proper = preds.clamp(0, 1) == preds
         good = proper if self.task.inputs == "probabilities" else preds == preds
         if self.classes and self.task.inputs != "probabilities":
-            good = good & (preds.amax(-1, keepdim=True).abs() != torch.inf)  # of which a softmax is no number
+            good = good & (preds.amax(-1, keepdim=True).abs() != torch.inf)  # softmax would be NaN
         whole = target.clamp(0, (self.classes or 2) - 1) == target
         if target.is_floating_point():
             whole = whole & (target == target.trunc())
@@ -113,7 +113,7 @@ class SampleValueCounter(EagerOrDeferred):
         return known, (proper | left_out | there.logical_not().unsqueeze(-1)).all().unsqueeze(0)
 
     def _values(self, scores: Tensor, truth: Tensor, left_out: Tensor, probable: Tensor | None) -> Tensor:
-        """The values of every sample; any number for those that are not used."""
+        """The value of every sample; any number for unused ones."""
         if self.task.value in RANKED:
             return RANKED[self.task.value](scores, (truth == 1) & left_out.logical_not(), left_out).unsqueeze(-1)
         if self.task.inputs != "probabilities":
@@ -129,7 +129,7 @@ class SampleValueCounter(EagerOrDeferred):
         return means if len(means) > 1 else means.squeeze(0)
 
     def counts(self, totals: Totals) -> Counts:
-        """Refused: nothing is decided."""
+        """Refuse: no decisions are counted."""
         raise InputError(f"{self.task.value} is a mean over samples, of which nothing is counted.")
 
     def ledger(self, totals: Totals) -> Ledger:

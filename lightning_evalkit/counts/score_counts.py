@@ -1,4 +1,4 @@
-"""Every task asked as yes-or-no questions, and what is counted of their scores."""
+"""Histograms of scores: every task becomes yes-or-no questions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class Edges(NamedTuple):
     """The lower ends of bins, in double precision and as the scores come: logits stay logits.
 
-    ``first`` is the smallest single-precision score of a bin (or the smallest, if it has none of that precision), and
-    ``cut`` the largest score that is in a lower bin, so that a bin and all above it are what lies above its cut. It is
-    NaN where nothing lies lower, as nothing is lower than a probability of 0.
+    ``first`` is the smallest single-precision score of a bin (or the smallest, if it has none of that precision).
+    ``cut`` is the largest score of a lower bin, so that the scores above it are those of this bin and all higher ones.
+    It is NaN if nothing is lower, as nothing is lower than a probability of 0.
     """
 
     first: Tensor
@@ -34,9 +34,9 @@ class Edges(NamedTuple):
 class ScoreCounts:
     """How many samples, or how much weight, have a score in each bin, from the lowest to the highest.
 
-    ``yes`` and ``no`` are of shape (questions, bins). A bin that is ``alone`` holds one value, so scores in it are
-    equal; of others only the bin is known. ``lowest`` and ``highest`` are the ends of each bin
-    as probabilities; ``edges`` are where a threshold has to be to begin with a bin.
+    ``yes`` and ``no`` are of shape (questions, bins). A bin that is ``alone`` holds one value, so its scores are equal;
+    scores of other bins are known only to the bin. ``lowest`` and ``highest`` are the ends of each bin as
+    probabilities; ``edges`` are the thresholds that begin with each bin.
     """
 
     yes: Tensor
@@ -46,22 +46,22 @@ class ScoreCounts:
     highest: Tensor
     edges: Edges
     given: bool = False
-    """Whether the bins lie between thresholds that a user gave."""
+    """Whether the bins lie between thresholds given by a user."""
     reach: int = 0
-    """Up to how many bins apart two samples may be in the other order, as their scores were computed with rounding."""
+    """The most bins by which two samples in the wrong order can be apart, because scores were rounded."""
     error: float = 0.0
-    """By what share of itself a sum of weights may be off."""
+    """The relative error of a sum of weights."""
     unasked: tuple[int, ...] = ()
-    """Questions of classes whose samples are ignored by declaration, so that they have no positives."""
+    """The classes whose samples are ignored by declaration, so that they have no positives."""
 
     def only(self, place: int) -> ScoreCounts:
         """One question."""
         return replace(self, yes=self.yes[place : place + 1], no=self.no[place : place + 1])
 
     def filled(self) -> ScoreCounts:
-        """The same without empty bins, where most are empty: what curves and areas are computed from.
+        """The same without empty bins, if most are empty, for curves and areas.
 
-        What depends on how far bins are apart (``reach``) needs all of them, and so does where a bin ends.
+        Computations that use distances between bins (``reach``) or ends of bins need all of them.
         """
         places = ((self.yes + self.no) != 0).any(0)
         if self.reach or 2 * int(places.sum()) > len(places):

@@ -1,7 +1,7 @@
-"""What is kept of scores, and how it is read again: numbers, a histogram for each question, sums over probabilities.
+"""The layout of scores in a state, and how to read it: numbers, a histogram per question, sums over probabilities.
 
-The histogram holds the bins of "no" and then those of "yes" for each question, weighted where declared. ``doubtful``
-are elements whose bin is in doubt; in bfloat16 bins those that no bfloat16 holds.
+The histogram holds the bins of "no" and then those of "yes" for each question, weighted if declared. ``doubtful``
+counts elements whose bin is in doubt; with bfloat16 bins, those that no bfloat16 represents.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Limits(NamedTuple):
-    """Of each bin: whether it holds one value only, its lowest and highest score, and where thresholds are."""
+    """The limits of each bin: whether it holds one value only, its lowest and highest score, and its edges."""
 
     alone: Tensor
     lowest: Tensor
@@ -38,7 +38,7 @@ class Limits(NamedTuple):
     edges: Edges
 
     def at(self, places: Tensor) -> Limits:
-        """Those of some bins."""
+        """The limits of some bins."""
         first, cut, logits = self.edges
         return Limits(
             self.alone[places], self.lowest[places], self.highest[places], Edges(first[places], cut[places], logits)
@@ -46,7 +46,7 @@ class Limits(NamedTuple):
 
 
 class ScoreTotals:
-    """The layout of the scores of a declaration, and what totals of it say."""
+    """The layout of the scores of a declaration, and readers of its totals."""
 
     task: Any
 
@@ -60,7 +60,7 @@ class ScoreTotals:
         self.judged = 1 if self.is_multiclass else self.num_curves
         self.guesses = task.inputs == "auto"
         self.unasked = tuple(k for k in task.ignored if self.is_multiclass and 0 <= k < self.num_curves)
-        # Guessed scores are kept as probabilities; the classes of logits are asked for their log-odds.
+        # Guessed scores are stored as probabilities; logits of classes as log-odds.
         self.score_kind = "logits" if task.inputs == "logits" else "probabilities"
         self.bins: Bins = bins_of(task.binning, self.score_kind)
         self.computed = self.is_multiclass and self.score_kind == "logits"
@@ -75,7 +75,7 @@ class ScoreTotals:
         self.layout = Layout(integers, Cells(histogram=weighed) + self.sums)
 
     def scores(self, totals: Totals) -> ScoreCounts:
-        """The histograms; of a batch only the bins that hold something, unless a user gave them."""
+        """The histograms; for a single batch only the filled bins, unless a user gave them."""
         names = ("valid", "doubtful", "updates")
         valid, doubt, updates = map(sum, self.books.numbers(totals.integers, *names))
         others, device = self.kind == "bfloat16" and doubt > 0, totals.integers.device
@@ -92,7 +92,7 @@ class ScoreTotals:
         return ScoreCounts(yes, no, *limits, self.kind == "cuts", apart, error)
 
     def _histograms(self, totals: Totals) -> tuple[Tensor, ...]:
-        """How many are no, and yes, in each bin, of shape (questions, bins)."""
+        """The numbers of no and yes in each bin, of shape (questions, bins)."""
         if self.task.weighted and totals.reals is not None:
             kept = self.layout.reals.read(totals.reals, "histogram")
         else:
@@ -101,7 +101,7 @@ class ScoreTotals:
         return parts
 
     def _filled(self, increments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The bins that occur in a batch, from the lowest up, and how many are no, and yes, in each."""
+        """The filled bins of a batch in rising order, and the numbers of no and yes in each."""
         rows, bins = np.divmod(increments.numpy() - self.books.width, self.bins.number)
         filled, inside = np.unique(bins, return_inverse=True)
         counted = np.bincount(rows * len(filled) + inside, minlength=2 * self.num_curves * len(filled))
@@ -134,15 +134,15 @@ class ScoreTotals:
 
 
 def histogram_device(device: torch.device) -> torch.device:
-    """Where histograms are read: rates and areas need double precision."""
+    """The device to read histograms on: rates and areas need double precision."""
     return device if real_dtype(device) == torch.float64 else torch.device("cpu")
 
 
 @lru_cache(maxsize=8)
 def limits_of(binning: Binning, score_kind: str, others: bool, device: torch.device) -> Limits:
-    """Where bins begin, on a device; ``others`` than bfloat16 numbers may be in bins that are for those."""
+    """The limits of bins on a device; with ``others``, bfloat16 bins may hold other numbers too."""
     bins = BFloat16Bins(score_kind, others=True) if others else bins_of(binning, score_kind)
-    with torch.inference_mode(False):  # they are used outside of it too
+    with torch.inference_mode(False):  # they are used outside of inference mode too
         alone, lowest = bins.alone().to(device), bins.lowest().to(device)
         following = torch.cat((bins.below()[1:], torch.ones(1, dtype=torch.float64))).to(device)
         first, cut = (part.to(device) for part in bins.ends())

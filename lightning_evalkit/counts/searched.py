@@ -1,4 +1,4 @@
-"""Bins by a search among their beginnings: one operator on an accelerator, however a bin is computed."""
+"""Finds bins by a search among their beginnings: one operator on an accelerator, however a bin is computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Searched:
-    """Knows the first score of every bin but the lowest, and brings these to a device once."""
+    """Holds the first score of every bin but the lowest, and copies these to a device once."""
 
     def __init__(self) -> None:
         self.moved: dict[tuple[torch.device, torch.dtype], Tensor] = {}
@@ -31,5 +31,5 @@ class Searched:
         return torch.searchsorted(self.moved[place], scores.to(kind).contiguous(), right=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy brings them to a device of its own."""
+        """Drop the cached copies on devices."""
         return {**self.__dict__, "moved": {place: each for place, each in self.moved.items() if each.is_cpu}}

@@ -1,4 +1,4 @@
-"""Counting by group: the counts of any task for each of many groups, in one state.
+"""Counts by group: the counts of any task for each of many groups, in one state.
 
 Only the rows of groups that occur in a batch are touched, in place: an update costs as much for ten groups as for
 100,000.
@@ -40,7 +40,7 @@ class Sliced(Declaration):
         checked_number("num_groups", self.num_groups, least=1)
 
     def described(self) -> dict[str, Any]:
-        """The declaration of the task, how many groups there are, and their names."""
+        """Describe the task, the number of groups, and their names."""
         return {**self.of.described(), "num_groups": self.num_groups, "group_names": self.names}
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class Sliced(Declaration):
         if not bool(wrong.any()):
             said: str = self.of.complaint(preds, target, weight)
             return said
-        of_samples = wrong.unsqueeze(-1).flatten(1).any(1)  # whose elements are all in its group
+        of_samples = wrong.unsqueeze(-1).flatten(1).any(1)  # all its elements are in its group
         return (
             f"expected every group to be a number from 0 to {self.num_groups - 1}, got {int(group[wrong][0])} at "
             f"position {int(of_samples.nonzero()[0])} ({int(of_samples.sum())} of {len(of_samples)} values are wrong); "
@@ -91,7 +91,7 @@ class Sliced(Declaration):
 
 
 class SliceCounter:
-    """Adds the samples of every group to a row of its own; ``each`` reads the rows."""
+    """Adds the samples of every group to a separate row; ``each`` reads the rows."""
 
     def __init__(self, counter: Any, num_groups: int, group_names: tuple[str, ...] | None = None) -> None:
         task = counter.task
@@ -134,7 +134,7 @@ class SliceCounter:
         batch = batch_of(preds, target, weight, group, self.task.num_groups)
         events = self.each.events(batch)
         ignored, invalid = events.ignored, (events.used | events.ignored).logical_not()
-        if batch.there is not None:  # what weighs nothing is not there, whatever its values
+        if batch.there is not None:  # a weight of 0 removes a sample, whatever its values
             ignored, invalid = ignored & batch.there, invalid & batch.there
         if not is_deferred(preds) and bool(invalid.any()):
             raise InputError(self.task.complaint(preds, target, weight, group))
@@ -149,7 +149,7 @@ class SliceCounter:
     # ---- reading
 
     def _books(self, totals: Totals) -> Tensor:
-        """The numbers of all groups together, behind the rows."""
+        """The bookkeeping of all groups together, which follows the rows."""
         return totals.integers.narrow(0, self.layout.integers.width - self.books.width, self.books.width)
 
     def by_group(self, totals: Totals) -> Totals:

@@ -1,4 +1,4 @@
-"""Keeps logits and targets as they are, for what has to look at all of them: memory grows with the data."""
+"""Stores all logits and targets unchanged: memory grows with the data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class StoredLogits:
     """Rows of targets, and as reals of logits and their weights, of a declaration; see ``Counter`` for the methods.
 
-    Classes and labels are the second dimension of what comes, and the last of what is kept: a row for every element.
+    Classes and labels are the second dimension of inputs and the last of stored rows, one for every element.
     """
 
     by_rows = True
@@ -54,5 +54,5 @@ class StoredLogits:
         return logits, target, weights if self.task.weighted else None
 
     def ledger(self, totals: Totals) -> Ledger:
-        """Only updates happen."""
+        """The bookkeeping counts updates only."""
         return Ledger(int(len(totals.integers) > 0), ignored=0, invalid=0, guessed_logits=0, guessed_probabilities=0)

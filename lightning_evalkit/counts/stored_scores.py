@@ -1,4 +1,4 @@
-"""Keeps every score, for those who want curves without bins: memory grows with the data, and ranks are gathered.
+"""Stores every score, for curves without bins: memory grows with the data, and ranks are gathered.
 
 A row holds the answer to each question (0 no, 1 yes, 2 ignored, 3 invalid, 4 of no weight), its score and, where
 declared, its weight.
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from lightning_evalkit.inputs import Declaration
 
 LARGE = 10_000_000
-"""Scores, of 16 bytes each, from which on a word about memory is due."""
+"""The number of scores, of 16 bytes each, that triggers a warning about memory."""
 IGNORED, INVALID, WEIGHTLESS = 2, 3, 4
 GUESSED_LOGITS = 8
 """Added to the answer of a score that was guessed to be a logit."""
 
 
 class StoredScores(ScoreCounter):
-    """Keeps the scores of a declaration row by row; see ``Counter`` for what the methods promise."""
+    """Stores the scores of a declaration row by row; see ``Counter`` for what the methods promise."""
 
     by_rows = True
 
@@ -82,7 +82,7 @@ class StoredScores(ScoreCounter):
         return [replace(table, unasked=(0,)) if k in self.unasked else table for k, table in enumerate(found)]
 
     def _guessed(self, answers: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities in double precision, which rank, and in single precision, as torchmetrics' thresholds are."""
+        """Probabilities in double precision for ranking, and in single precision as torchmetrics' thresholds."""
         logits, single = answers >= GUESSED_LOGITS, scores.float()
         ranked = torch.where(logits, self._squashed(scores), scores)
         return ranked, torch.where(logits, self._squashed(single), single).double()
@@ -118,7 +118,7 @@ class StoredScores(ScoreCounter):
         return tables[0]
 
     def ledger(self, totals: Totals) -> Ledger:
-        """Every row that was kept is there; how many batches they came in is not."""
+        """The bookkeeping; the number of batches is not stored."""
         answers: Any = totals.integers % GUESSED_LOGITS
         per_sample = self.num_curves if self.is_multiclass else 1
         ignored, invalid = (int((answers == kind).sum()) // per_sample for kind in (IGNORED, INVALID))

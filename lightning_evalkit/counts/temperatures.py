@@ -1,7 +1,7 @@
 """The log loss at other temperatures, from one pass: logits divided by T, for T from 1/16 to 16.
 
-Kept for each temperature: the sum of losses and their first two derivatives by 1/T. The loss is convex in 1/T, so
-between two temperatures these say where it is least, to about four digits, without the logits themselves.
+The state holds for each temperature the sum of losses and its first two derivatives by 1/T. The loss is convex in 1/T,
+so these locate its minimum between two temperatures, to about four digits, without the logits themselves.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SHARPNESS = tuple(2.0 ** (place / 2) for place in range(-8, 9))
-"""1/T at which losses are kept, half an octave apart."""
+"""The values of 1/T at which losses are stored, half an octave apart."""
 WIDTH = 3 * len(SHARPNESS)
 
 
 class Sharpened(NamedTuple):
     """Sums over samples at each ``SHARPNESS``: losses, and their first and second derivatives by it.
 
-    Infinite losses are in the losses alone: the slopes are of what a temperature can change.
+    Infinite losses are in the losses alone: the derivatives cover losses that a temperature can change.
     """
 
     losses: Tensor
@@ -33,7 +33,7 @@ class Sharpened(NamedTuple):
 
 
 def sharpened_answers(logits: Tensor, answers: Tensor, weight: Tensor) -> Tensor:
-    """Of yes-or-no answers, all of shape (M,), as one row."""
+    """The sums of yes-or-no answers, all of shape (M,), as one row."""
     margin = torch.where(answers, logits, -logits)
     weight, lost = _changeable(margin, weight)
     margin = torch.where(weight > 0, margin, 0)
@@ -46,14 +46,14 @@ def sharpened_answers(logits: Tensor, answers: Tensor, weight: Tensor) -> Tensor
 
 
 def sharpened_classes(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """Of one class among many, logits of shape (M, C), of which the largest is finite, as one row."""
+    """The sums of one class among many as one row; logits have shape (M, C) and a finite maximum."""
     best = logits.amax(-1, keepdim=True)
-    nothing = best == -torch.inf  # all probabilities are 0: no class is told from another, and the loss is infinite
+    nothing = best == -torch.inf  # all probabilities are 0: no class is distinguished, and the loss is infinite
     behind = torch.where(nothing, 0, logits - best)
     right = torch.where(nothing, -torch.inf, behind.gather(-1, target.unsqueeze(-1))).squeeze(-1)
     weight, lost = _changeable(right, weight)
     right = torch.where(weight > 0, right, 0)
-    reached = torch.where(behind == -torch.inf, 0, behind)  # what is never predicted adds nothing to a mean
+    reached = torch.where(behind == -torch.inf, 0, behind)  # a probability of 0 adds nothing to a mean
     rows = []
     for sharpness in SHARPNESS:
         scaled = behind * sharpness
@@ -65,7 +65,7 @@ def sharpened_classes(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
 
 
 def _changeable(margin: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """The weights of those whose loss a temperature changes, and what the others add: nothing, or infinity.
+    """The weights of samples whose loss a temperature changes, and the loss of the others: 0 or infinity.
 
     A certainty stays one at every temperature: its loss is 0 if it is right, and infinite if it is wrong.
     """
