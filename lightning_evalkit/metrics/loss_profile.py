@@ -72,7 +72,7 @@ class LossProfile(Tally):
         counter.task = replace(counter.task, names=names_given(names, usual))
         super().__init__(counter, **kwargs)
         self.worst, self.names = worst, names
-        # A stock MetricCollection updates only the first of several metrics with equal states, so the hardest samples of
+        # A stock MetricCollection updates only the first of metrics with equal states, so the hardest samples of
         # the others would not be updated: this state equals no other.
         self.add_state("own", torch.tensor(torch.nan), dist_reduce_fx="sum")
         kwargs.pop("compute_with_cache", None)
