@@ -39,7 +39,7 @@ class KeepCounts(StageHooks):
     def __init__(self, buckets: int = 1024) -> None:
         checked_number("buckets", buckets, least=2)
         self.buckets = buckets
-        self._rows, self._kept = RowIds(), dict[str, Any]()  # what was counted in the last epoch of each stage
+        self._rows, self._saved = RowIds(), dict[str, Any]()  # what was counted in the last epoch of each stage
         self._counting: dict[tuple[str, int], Evaluation] = {}
 
     # ---- epochs
@@ -99,20 +99,20 @@ class KeepCounts(StageHooks):
     def _end(self, module: LightningModule, stage: str, loaders: int) -> None:
         """Compute on every rank, also on one without data: it is a collective."""
         evaluations = [self._of(module, stage, place) for place in range(loaders)]
-        self._kept = {key: entry for key, entry in self._kept.items() if not key.startswith(f"{stage}.")}
+        self._saved = {key: entry for key, entry in self._saved.items() if not key.startswith(f"{stage}.")}
         for place, each in enumerate(evaluations):
             if each is not None:
-                self._kept |= saved(each, f"{stage}.{place}")
+                self._saved |= saved(each, f"{stage}.{place}")
 
     # ---- files
 
     def state_dict(self) -> dict[str, Any]:
         """Return the counts of the last validation, which belong to the checkpoint."""
-        return {key: entry for key, entry in self._kept.items() if key.startswith("val.")}
+        return {key: entry for key, entry in self._saved.items() if key.startswith("val.")}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the counts; the next validation replaces them."""
-        self._kept |= state_dict
+        self._saved |= state_dict
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Write the last counts of each stage."""
@@ -122,7 +122,7 @@ class KeepCounts(StageHooks):
         if not written or folder is None or not trainer.is_global_zero or getattr(trainer, "fast_dev_run", False):
             return
         kept = self._of_best(trainer) if stage == TrainerFn.FITTING else {}
-        kept = kept or {key: entry for key, entry in self._kept.items() if key.startswith(f"{name}.")}
+        kept = kept or {key: entry for key, entry in self._saved.items() if key.startswith(f"{name}.")}
         if kept:
             with replaced(Path(folder) / f"counts_{name}.pt") as temporary:
                 torch.save(kept, temporary)

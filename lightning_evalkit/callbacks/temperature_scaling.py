@@ -66,7 +66,9 @@ class TemperatureScaling(Correction, FittedOnValidation):
         scaling = rescaling.VectorScaling if vector else rescaling.TemperatureScaling
         self.correction = scaling(num_classes, num_labels)
         self.profile = LossProfile(num_classes, num_labels, weighted=True)
-        self._kept = Tally(StoredLogits(self.profile.counter.task), compute_with_cache=False) if vector else None
+        self._stored_logits = (
+            Tally(StoredLogits(self.profile.counter.task), compute_with_cache=False) if vector else None
+        )
         self._fitted = False
 
     @property
@@ -80,7 +82,7 @@ class TemperatureScaling(Correction, FittedOnValidation):
 
     def begin(self, module: LightningModule) -> None:
         """Forget the last epoch."""
-        for metric in (self.profile, self._kept):
+        for metric in (self.profile, self._stored_logits):
             if metric is not None:
                 metric.to(module.device).reset()
 
@@ -90,8 +92,8 @@ class TemperatureScaling(Correction, FittedOnValidation):
             raise InputError(f"expected logits, got {preds.dtype}: labels have no confidence that could be scaled.")
         weight = weight_of(target, sample_weight)
         self.profile.update(preds, target, sample_weight=weight)
-        if self._kept is not None:
-            self._kept.update(preds, target, weight)
+        if self._stored_logits is not None:
+            self._stored_logits.update(preds, target, weight)
 
     def learn(self, trainer: Trainer, module: LightningModule) -> dict[str, float]:
         """Fit and draw."""
@@ -108,10 +110,10 @@ class TemperatureScaling(Correction, FittedOnValidation):
 
     def _fit_vector(self, scaling: rescaling.VectorScaling) -> float:
         """Fit on every rank to the logits of all ranks, so that all get the same result."""
-        assert self._kept is not None  # for this kind
-        counter = self._kept.counter
+        assert self._stored_logits is not None  # for this kind
+        counter = self._stored_logits.counter
         assert isinstance(counter, StoredLogits)
-        logits, target, weight = counter.rows(self._kept.compute())
+        logits, target, weight = counter.rows(self._stored_logits.compute())
         scaled = scaling.to(logits.device).fit(logits, target, weight)(logits)
         after = LossProfile(scaling.num_classes, scaling.num_labels, weighted=True, sync_on_compute=False)
         after.to(logits.device).update(scaled, target, sample_weight=weight)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.cli.dependencies import Named
 
 
-class Kept(NamedTuple):
+class StoredResult(NamedTuple):
     """The stored measurements of a finished cell, or the reason why a stored result does not count."""
 
     metrics: dict[str, float] | None
@@ -41,20 +41,20 @@ class Cell:
         """The file that marks the cell as finished."""
         return self.folder / "result.json"
 
-    def kept(self) -> Kept:
+    def stored(self) -> StoredResult:
         """The result of an earlier run, if it is readable and none of its dependencies has changed."""
         if not self.result.exists():
-            return Kept(None)
+            return StoredResult(None)
         try:
             content = json.loads(self.result.read_text(encoding="utf-8"), parse_constant=_refused)
             values, metrics, seen = content["values"], content["metrics"], content.get("depends_on")
             read = {str(name): math.nan if value is None else _number(value) for name, value in metrics.items()}
         except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as wrong:
-            return Kept(None, f"{self.result} is damaged ({type(wrong).__name__})")
+            return StoredResult(None, f"{self.result} is damaged ({type(wrong).__name__})")
         if values != _as_json(self.values):
-            return Kept(None, f"{self.result} is of other values")
+            return StoredResult(None, f"{self.result} is of other values")
         changed = self._changed(seen)
-        return Kept(None, changed) if changed else Kept(read)
+        return StoredResult(None, changed) if changed else StoredResult(read)
 
     def _changed(self, seen: Any) -> str:
         """The dependencies that have changed since the result was measured."""

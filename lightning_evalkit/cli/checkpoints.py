@@ -43,7 +43,7 @@ def model_of(path: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def kept(trainer: Trainer) -> Iterator[None]:
+def rescuing(trainer: Trainer) -> Iterator[None]:
     """Distinguish a damaged checkpoint from other errors, and save a training that can no longer write."""
     try:
         yield

@@ -20,7 +20,7 @@ class OwnOptions(NamedTuple):
     output: str | None = None
 
 
-def taken(arguments: Sequence[str]) -> tuple[OwnOptions, list[str]]:
+def split_own(arguments: Sequence[str]) -> tuple[OwnOptions, list[str]]:
     """Return our own options, and the remaining words."""
     found: dict[str, str] = {}
     left: list[str] = []

@@ -60,7 +60,7 @@ class Reproduced:
         """The share at which accuracy and F1 of the one classifier are equal; None before all its tests."""
         return crossing_interval(self.pooled) if self.trained else None
 
-    def kept(self) -> Values:
+    def projected(self) -> Values:
         """Accuracy and F1 along the curve, with the recall and specificity of the one classifier."""
         tables = [at_prevalence(self.pooled, share) for share in CURVE]
         return {name: [float(find(name)(counts).value()) for counts in tables] for name in NAMES}
@@ -83,12 +83,12 @@ class Reproduced:
         """Write everything."""
         from lightning_evalkit.sinks import figures
 
-        kept, best = self.kept(), self.best()
-        figure = figures.panels(self._panels(kept, best))
+        projected, best = self.projected(), self.best()
+        figure = figures.panels(self._panels(projected, best))
         figures.save(figure, out / FIGURE)
         write_json(out / "results.json", self.plain())
         write_text(out / "report.md", self._markdown())
-        self._log(out / "logs" / SHARES_FOLDER, figures.thumbnail(figure), kept, best)
+        self._log(out / "logs" / SHARES_FOLDER, figures.thumbnail(figure), projected, best)
 
     def plain(self) -> dict[str, Any]:
         """Return all numbers as plain values for JSON."""
@@ -134,9 +134,9 @@ class Reproduced:
 
     # ---- figure
 
-    def _panels(self, kept: Values, best: Values) -> list[Panel]:
+    def _panels(self, projected: Values, best: Values) -> list[Panel]:
         axes = ("share of positives", "accuracy and F1 on test data")
-        left = _lines_and_points(kept, "recall and specificity kept", self.shifted)
+        left = _lines_and_points(projected, "recall and specificity kept", self.shifted)
         crossing = self.crossing
         if crossing is not None:
             ends = crossing.low, crossing.high
@@ -149,7 +149,7 @@ class Reproduced:
 
     # ---- TensorBoard
 
-    def _log(self, folder: Path, image: Any, kept: Values, best: Values) -> None:
+    def _log(self, folder: Path, image: Any, projected: Values, best: Values) -> None:
         """Log the figure, the sentence, and every curve as a chart with one line for accuracy and one for F1."""
         from lightning_evalkit.sinks import tensorboard
 
@@ -157,7 +157,7 @@ class Reproduced:
         for title, rows in (("one classifier, measured", self.shifted), ("trained at each, measured", self.trained)):
             shares = [row.prevalence for row in rows]
             _add(lines, title, shares, {name: [getattr(row, name) for row in rows] for name in NAMES})
-        for title, values in (("one classifier, from its recall and specificity", kept), ("best possible", best)):
+        for title, values in (("one classifier, from its recall and specificity", projected), ("best possible", best)):
             _add(lines, title, CURVE[1::2], {name: points[1::2] for name, points in values.items()})
         lines.close()
         with tensorboard.opened(str(folder)) as writer:

@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         _run_all(cells, failed)
     finally:
-        measured = {cell: cell.kept().metrics for cell in cells}
+        measured = {cell: cell.stored().metrics for cell in cells}
         results = {cell: values for cell, values in measured.items() if values is not None}
         _tell(len(cells) - len(results), len(cells), failed)
         unknown = _unknown(results, chosen.metrics)
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _tell_again(missing: list[Cell], number: int) -> None:
     """Name stored results that are outdated, and why."""
-    for reason, times in Counter(cell.kept().why_not for cell in missing).items():
+    for reason, times in Counter(cell.stored().why_not for cell in missing).items():
         if reason:
             print(f"{times} of {number} cells {'is' if times == 1 else 'are'} run again: {reason}.", file=sys.stderr)
 
@@ -175,7 +175,7 @@ def _depth(option: list[str]) -> int:
 
 def _run_all(cells: list[Cell], failed: dict[Cell, str]) -> None:
     started = time.time()
-    missing = [cell for cell in cells if cell.kept().metrics is None]
+    missing = [cell for cell in cells if cell.stored().metrics is None]
     _tell_again(missing, len(cells))
     with progress(len(cells)) as tell:
         for place, cell in enumerate(cells):

@@ -25,7 +25,7 @@ from lightning_evalkit.cli.configurations import BASE, HEADER, of_another_versio
 from lightning_evalkit.cli.heads import head_among
 from lightning_evalkit.cli.help import Lines, arrange, example
 from lightning_evalkit.cli.messages import WrongError, in_one_line
-from lightning_evalkit.cli.own_options import OwnOptions, taken
+from lightning_evalkit.cli.own_options import OwnOptions, split_own
 from lightning_evalkit.cli.predictions import Predictions, check_output
 from lightning_evalkit.cli.progress_bar import progress_bars
 from lightning_evalkit.cli.run_folders import configuration_of, removed_after_failure
@@ -141,7 +141,7 @@ class EvalkitCLI(LightningCLI):
         return super()._instantiate_trainer(config, [*callbacks, *progress_bars(config)])
 
     def _run_subcommand(self, subcommand: str) -> None:
-        with removed_after_failure(self.trainer), checkpoints.kept(self.trainer):
+        with removed_after_failure(self.trainer), checkpoints.rescuing(self.trainer):
             super()._run_subcommand(subcommand)
         end_if_asked(self.trainer)
 
@@ -187,7 +187,7 @@ def measured_by(trainer: Trainer) -> dict[str, float]:
 
 def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> EvalkitCLI:
     """Run a command of the Lightning CLI with more callbacks; return its trainer, model and data."""
-    own, words = taken(arguments)
+    own, words = split_own(arguments)
     check_output(own.output)
     if own.run is not None:
         words[1:1] = run_folders.found(own.run).arguments()

@@ -91,7 +91,7 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         counted = [block for block in found if block is not None]
         if len(counted) < len(found):
             raise InputError(self.task.complaint(preds, target, None))
-        block = counted[0] if len(counted) == 1 else _joined(counted)
+        block = counted[0] if len(counted) == 1 else _merged(counted)
         books = self.books.flat(
             doubtful=(block.doubtful,),
             guessed=(probable, not probable) if preds.numel() else (0, 0),
@@ -287,7 +287,7 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         return torch.tensor([doubtful(self.bins, values[used].view(-1, self.num_curves).numpy())])
 
 
-def _joined(blocks: list[Block]) -> Block:
+def _merged(blocks: list[Block]) -> Block:
     places, sums, *numbers = zip(*blocks, strict=True)
     return Block(np.concatenate(places), None if sums[0] is None else np.sum(sums, axis=0), *map(sum, numbers))
 

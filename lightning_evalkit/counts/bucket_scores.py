@@ -43,13 +43,13 @@ class BucketScores(ScoreCounter):
         assert task.binning is not None  # declared with curves
         self.sums = calibration_sums.cells_of(self.judged * buckets, task.binning.calibration_bins)
         self.layout = Layout(Cells(histogram=size - weighed), Cells(histogram=weighed) + self.sums)
-        self.kept = size > 0
+        self.has_histograms = size > 0
 
     def add(self, totals: Totals, preds: Tensor, target: Tensor, weight: Tensor | None, group: Tensor) -> None:
         """Add an arranged batch, with the bucket of every element, to totals; bad values are left out."""
         looked = self._looked(preds, target, weight)
         unused, group = looked.unused, group.reshape(looked.target.shape)
-        if self.kept:
+        if self.has_histograms:
             self._add_histogram(totals, self._bucket_places(looked, group), unused, looked.weight)
         assert totals.reals is not None  # declared
         self._sums(totals.reals).add_(self._judged_deferred(looked, unused, group))
@@ -73,7 +73,7 @@ class BucketScores(ScoreCounter):
         assert totals.reals is not None  # declared
         sums = calibration_sums.unpack(self._sums(totals.reals), self.sums)
         judged = Calibration(*(_others(part, self.buckets, filled) for part in sums))
-        if not self.kept:
+        if not self.has_histograms:
             return None, judged
         kept = totals.reals if self.task.weighted else totals.integers
         cells = _others(kept.narrow(0, 0, 2 * self.num_curves * COARSE * self.buckets), self.buckets, filled)

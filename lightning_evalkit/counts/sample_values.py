@@ -20,8 +20,6 @@ from lightning_evalkit.inputs.declaration import Declaration
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from lightning_evalkit.counts.counts import Counts
-
 
 @dataclass(frozen=True, repr=False)
 class Valued(Declaration):
@@ -127,10 +125,6 @@ class SampleValueCounter(EagerOrDeferred):
         sums, weights = (self.layout.reals.read(totals.reals, name) for name in ("values", "weights"))
         means = (sums / weights).float()
         return means if len(means) > 1 else means.squeeze(0)
-
-    def counts(self, totals: Totals) -> Counts:
-        """Refuse: no decisions are counted."""
-        raise InputError(f"{self.task.value} is a mean over samples, of which nothing is counted.")
 
     def ledger(self, totals: Totals) -> Ledger:
         """The bookkeeping, in samples."""

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from lightning_evalkit.inputs import Multiclass, Multilabel
-
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from lightning_evalkit.inputs import Declaration
 
 
 class Edges(NamedTuple):
@@ -76,10 +72,3 @@ class ScoreCounts:
             highest=self.highest[places],
             edges=Edges(first, cut, self.edges.logits),
         )
-
-
-def num_curves_of(task: Declaration) -> int:
-    """How many yes-or-no questions a task asks about each sample."""
-    if isinstance(task, Multiclass):
-        return task.classes
-    return task.num_labels if isinstance(task, Multilabel) else 1

@@ -38,7 +38,7 @@ def opened(path: str, separator: str = ",") -> Table:
 class Table:
     """The columns of a file by name. A final class knows its format: names, columns, and the words for rows."""
 
-    kept: Tensor | None = None  # the remaining rows of the file, if some were dropped
+    remaining: Tensor | None = None  # the remaining rows of the file, if some were dropped
 
     def __init__(self, path: str) -> None:
         self.path, self.file = path, str(Path(path).expanduser())
@@ -88,8 +88,8 @@ class Table:
         """Remove rows with a gap, and return how many there were."""
         gaps = [self._gaps(column) for column in self.columns.columns]
         full = ~torch.stack(gaps).any(0)
-        self.kept = full.nonzero().flatten()
-        self.columns = self.columns.take(self.arrow.array(self.kept.numpy()))
+        self.remaining = full.nonzero().flatten()
+        self.columns = self.columns.take(self.arrow.array(self.remaining.numpy()))
         return int((~full).sum())
 
     def _gaps(self, column: Any) -> Tensor:
@@ -100,7 +100,7 @@ class Table:
         """The error about a value, with the expected ones."""
         value = self.columns.column(name)[row].as_py()
         received = "nothing" if value is None else repr(value)
-        place = self.place(row if self.kept is None else int(self.kept[row]))
+        place = self.place(row if self.remaining is None else int(self.remaining[row]))
         return InputError(f"{self.path}, column {name!r}, {place}: expected {expected}, got {received}.")
 
     def numbers(self, name: str, gaps: bool = False) -> Tensor:

@@ -140,7 +140,7 @@ class TabularDataModule(TensorDataModule):
         self._load(table, features, weights, encoding.categorical)
         target = labels(table, self.targets) if self.multilabel else one_target(table, self.targets[0], self.positive)
         rows = stratified(target.values, self.shares, self.seed, target.names, f"{self.path}, target {self.targets}")
-        self.predicted_rows = rows.test if table.kept is None else table.kept[rows.test]
+        self.predicted_rows = rows.test if table.remaining is None else table.remaining[rows.test]
         encoded, names = encoding.features(table, features, rows.train)
         tensors = [encoded, target.values]
         tensors += [_weights(table, name, rows) for name in weights]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,12 +17,27 @@ from lightning_evalkit.inputs import Inputs, Multilabel
 from lightning_evalkit.inputs.declaration import names_given
 from lightning_evalkit.inputs.numbers import checked_flag
 from lightning_evalkit.inputs.threshold import Given, parsed, thresholds_of
-from lightning_evalkit.statistics import find, of_samples
+from lightning_evalkit.statistics import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Counts
+    from lightning_evalkit.statistics.table import Statistic
+
 DEFAULT = ("exact_match", "hamming_accuracy", "f1/micro", "f1/macro", "f1/samples", "jaccard/samples")
+
+
+@dataclass(frozen=True)
+class _PerSample:
+    """The statistic of each sample over its labels; NaN if a sample has no value."""
+
+    statistic: Statistic
+
+    def __call__(self, counts: Counts) -> Tensor:
+        return self.statistic(counts).value()
 
 
 class MultilabelEvaluation(Evaluation):
@@ -82,9 +98,7 @@ class MultilabelEvaluation(Evaluation):
                 readouts |= {f"{base}/{label}": multilabel_readout(f"{base}/{label}", labels) for label in labels}
             if curves:
                 readouts |= of_each((*RANKED, *JUDGED, *CHOSEN), labels)
-        means = tuple(
-            of_samples(find(name.partition("/")[0])) for name in task.sample_sums[2:]
-        )  # after those of whole samples
+        means = tuple(_PerSample(find(name.partition("/")[0])) for name in task.sample_sums[2:])  # after whole samples
         counter = MultilabelCounter(task, means)
         super().__init__(counter, readouts, zero_division, prefix, postfix, **kwargs)
         self.num_labels, self.label_names, self.threshold = num_labels, tuple(labels), threshold

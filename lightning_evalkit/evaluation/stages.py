@@ -26,29 +26,29 @@ class StageEvaluations(Mapping[str, "Evaluation"]):
 
     def __init__(self, declared: Evaluation, stages: Sequence[str]) -> None:
         self._declared = declared
-        self._kept: dict[str, list[Evaluation]] = {stage: [] for stage in stages}
+        self._by_stage: dict[str, list[Evaluation]] = {stage: [] for stage in stages}
         for stage in stages:
             self._arrange(stage, 1)
 
     def __iter__(self) -> Iterator[str]:
-        return iter([f"{stage}.{place}" for stage, kept in self._kept.items() for place in range(len(kept))])
+        return iter([f"{stage}.{place}" for stage, kept in self._by_stage.items() for place in range(len(kept))])
 
     def __len__(self) -> int:
-        return sum(map(len, self._kept.values()))
+        return sum(map(len, self._by_stage.values()))
 
     def __getitem__(self, address: str) -> Evaluation:
         stage, _, place = address.partition(".")
-        return self._kept[stage][int(place)]
+        return self._by_stage[stage][int(place)]
 
     def of(self, stage: str) -> list[Evaluation]:
         """The evaluations of a stage, one per dataloader; empty if the stage is not evaluated."""
-        return self._kept.get(stage, [])
+        return self._by_stage.get(stage, [])
 
     def at(self, stage: str, dataloader_idx: int) -> Evaluation:
         """The evaluation of a stage and dataloader."""
-        if stage not in self._kept:
-            raise InputError(f"expected an evaluated stage, {' or '.join(map(repr, self._kept))}, got {stage!r}.")
-        kept = self._kept[stage]
+        if stage not in self._by_stage:
+            raise InputError(f"expected an evaluated stage, {' or '.join(map(repr, self._by_stage))}, got {stage!r}.")
+        kept = self._by_stage[stage]
         if not 0 <= dataloader_idx < len(kept):
             raise InputError(f"expected one of {len(kept)} dataloaders, got dataloader_idx={dataloader_idx}.")
         return kept[dataloader_idx]
@@ -57,7 +57,7 @@ class StageEvaluations(Mapping[str, "Evaluation"]):
 
     def begin(self, stage: str, loaders: int, device: torch.device) -> None:
         """Start an epoch without counts, on the module's device."""
-        if stage in self._kept:
+        if stage in self._by_stage:
             self._arrange(stage, loaders)
             self.move(stage, device)
             self.reset(stage)
@@ -74,7 +74,7 @@ class StageEvaluations(Mapping[str, "Evaluation"]):
 
     def _arrange(self, stage: str, loaders: int) -> None:
         """Have one evaluation per loader, with Lightning's suffix if there are several."""
-        kept = self._kept[stage]
+        kept = self._by_stage[stage]
         del kept[loaders:]
         while len(kept) < loaders:
             kept.append(self._declared.clone(prefix=f"{stage}/{self._declared.prefix or ''}"))
@@ -97,12 +97,12 @@ class StageEvaluations(Mapping[str, "Evaluation"]):
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Resume from saved counts; refuse those of another declaration."""
-        for stage in self._kept:
+        for stage in self._by_stage:
             self.reset(stage)
         entries = {key: entry.to_dense() for key, entry in state.items()}
         for stage, place in sorted({(stage, int(place)) for stage, place, _ in (key.split(".") for key in state)}):
-            self._arrange(stage, max(place + 1, len(self._kept[stage])))
-            tally = self._kept[stage][place].tally
+            self._arrange(stage, max(place + 1, len(self._by_stage[stage])))
+            tally = self._by_stage[stage][place].tally
             totals = checkpoint.unpack(entries, f"{stage}.{place}.", tally.counter)
             if rank_and_world_size()[0] == 0:
                 tally.load_totals(totals)

@@ -43,11 +43,11 @@ def multiclass_counts(
     validate_args: bool,
     inputs: Inputs,
     sample_weight: Tensor | None,
-    **kept: Any,
+    **options: Any,
 ) -> tuple[MulticlassCounter, Totals]:
     """The counter and the totals of the batch."""
     samplewise = is_samplewise(multidim_average)
-    task = Multiclass(inputs, ignore_index, sample_weight is not None, samplewise, num_classes, **kept)
+    task = Multiclass(inputs, ignore_index, sample_weight is not None, samplewise, num_classes, **options)
     return counted(MulticlassCounter(task), preds, target, validate_args, sample_weight)
 
 

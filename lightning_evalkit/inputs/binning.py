@@ -48,7 +48,7 @@ class Binning:
         return len(self.cuts) + 1 if self.kind == "cuts" else self.number
 
 
-def binning_of(thresholds: Thresholds, questions: int = 1, **options: Any) -> Binning:
+def binning_of(thresholds: Thresholds, num_curves: int = 1, **options: Any) -> Binning:
     """The binning of a ``thresholds`` argument: as in torchmetrics, or one of the two kinds of fine bins.
 
     An integer is that many thresholds from 0 to 1, None keeps every score.
@@ -59,7 +59,7 @@ def binning_of(thresholds: Thresholds, questions: int = 1, **options: Any) -> Bi
     if thresholds is None:
         return Binning("exact", 0, **options)
     if isinstance(thresholds, str):
-        return _named(thresholds, questions, options)
+        return _named(thresholds, num_curves, options)
     if isinstance(thresholds, int) and not isinstance(thresholds, bool):
         if thresholds < 2:
             raise DeclarationError(f"expected at least 2 thresholds, got {thresholds}.")
@@ -71,7 +71,7 @@ def binning_of(thresholds: Thresholds, questions: int = 1, **options: Any) -> Bi
     return Binning("cuts", cuts=cuts, **options)
 
 
-def _named(name: str, questions: int, options: dict[str, Any]) -> Binning:
+def _named(name: str, num_curves: int, options: dict[str, Any]) -> Binning:
     if name == "bfloat16":
         return Binning("bfloat16", MOST_BINS, **options)
     if name != "fine":
@@ -79,7 +79,7 @@ def _named(name: str, questions: int, options: dict[str, Any]) -> Binning:
             "expected thresholds to be a number of them, a list, None for exact curves, 'fine' or 'bfloat16', "
             f"got {name!r}."
         )
-    number = questions if isinstance(questions, int) and questions > 0 else 1  # the task reports the error
+    number = num_curves if isinstance(num_curves, int) and num_curves > 0 else 1  # the task reports the error
     usual, largest = ((size // number - BESIDE) // 16 for size in (USUAL_STATE, LARGEST_STATE))  # two counts each
     return Binning("fine", max(min(MOST_BINS, usual), min(FEWEST_BINS, largest), 8), **options)
 

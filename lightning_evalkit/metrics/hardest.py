@@ -42,7 +42,7 @@ class Hardest(Unscripted, Metric):
         self.k = k
         refuse_large(3 * k, f"the {k:,} hardest samples")
         empty = torch.full((k, 3), -torch.inf, dtype=real_dtype(self._device))
-        self.add_state("table", empty, dist_reduce_fx=self._joined)  # loss, number, group
+        self.add_state("table", empty, dist_reduce_fx=self._merged)  # loss, number, group
         self.add_state("seen", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
 
     def update(self, losses: Tensor, groups: Tensor, used: Tensor, indices: Tensor | None) -> None:
@@ -57,14 +57,14 @@ class Hardest(Unscripted, Metric):
         numbers = indices.reshape(-1, *[1] * (losses.ndim - 1)).expand(losses.shape)
         kept = torch.where(used, losses.to(self.table.dtype), -torch.inf)
         rows = torch.stack([part.flatten().to(self.table.dtype) for part in (kept, numbers, groups)], -1)
-        self.table = self._joined(torch.stack((self.table, *self._parts(rows))))
+        self.table = self._merged(torch.stack((self.table, *self._parts(rows))))
 
     def _parts(self, rows: Tensor) -> list[Tensor]:
         """The largest of a batch in the form of the table."""
         missing = self.table.new_full((self.k, 3), -torch.inf)
         return [self._largest(torch.cat((rows, missing)))]
 
-    def _joined(self, tables: Tensor) -> Tensor:
+    def _merged(self, tables: Tensor) -> Tensor:
         return self._largest(tables.flatten(0, -2))
 
     def _largest(self, rows: Tensor) -> Tensor:

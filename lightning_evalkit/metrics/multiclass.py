@@ -54,11 +54,11 @@ class MulticlassMetric(CountMetric):
         *,
         inputs: Inputs = "auto",
         weighted: bool = False,
-        kept: dict[str, Any] | None = None,
+        task_options: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         samplewise = is_samplewise(multidim_average)
-        task = Multiclass(inputs, ignore_index, weighted, samplewise, num_classes, **(kept or {}))
+        task = Multiclass(inputs, ignore_index, weighted, samplewise, num_classes, **(task_options or {}))
         super().__init__(MulticlassCounter(task), **kwargs)
         self.num_classes, self.multidim_average, self.ignore_index = num_classes, multidim_average, ignore_index
         self.validate_args = validate_args  # for compatibility: values are always checked, without waiting
@@ -77,7 +77,9 @@ class MulticlassStatScores(MulticlassMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, multidim_average, ignore_index, validate_args, kept={"top_k": top_k}, **kwargs)
+        super().__init__(
+            num_classes, multidim_average, ignore_index, validate_args, task_options={"top_k": top_k}, **kwargs
+        )
         self.top_k, self.average = top_k, checked_average(average, num_classes)
 
     def result(self, counts: Counts) -> Tensor:
@@ -219,8 +221,8 @@ class MulticlassCohenKappa(MulticlassMetric):
         **kwargs: Any,
     ) -> None:
         self_weights = checked_weights(weights)
-        kept = {"matrix": self_weights != "none"}
-        super().__init__(num_classes, "global", ignore_index, validate_args, kept=kept, **kwargs)
+        options = {"matrix": self_weights != "none"}
+        super().__init__(num_classes, "global", ignore_index, validate_args, task_options=options, **kwargs)
         self.weights = self_weights
 
     def value_of(self, totals: Totals) -> Tensor:
@@ -241,7 +243,7 @@ class MulticlassConfusionMatrix(MatrixPlot, MulticlassMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, "global", ignore_index, validate_args, kept={"matrix": True}, **kwargs)
+        super().__init__(num_classes, "global", ignore_index, validate_args, task_options={"matrix": True}, **kwargs)
         self.normalize = checked_normalize(normalize)
 
     def value_of(self, totals: Totals) -> Tensor:
@@ -263,7 +265,9 @@ class MulticlassExactMatch(MulticlassMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, multidim_average, ignore_index, validate_args, kept={"exact": True}, **kwargs)
+        super().__init__(
+            num_classes, multidim_average, ignore_index, validate_args, task_options={"exact": True}, **kwargs
+        )
 
     def value_of(self, totals: Totals) -> Tensor:
         """The share, or 0 and 1 per sample."""

@@ -63,7 +63,7 @@ class Classifier(LightningModule):
         self.corrections: list[Callable[[Tensor], Tensor]] = []  # added and removed by callbacks
         self._first = 0  # the current batch of the epoch in this process
         self._resumed: dict[str, Any] = {}  # the counts of an epoch from a checkpoint
-        self._joined: dict[str, Any] = {}  # the counts of all ranks during validation
+        self._global_counts: dict[str, Any] = {}  # the counts of all ranks during validation
 
     def evaluation(self, stage: str = "val", dataloader_idx: int = 0) -> Evaluation:
         """Return the evaluation of a stage, with the counts of its last epoch."""
@@ -209,7 +209,7 @@ class Classifier(LightningModule):
         progress = batches(self.trainer).current
         in_work = progress.ready > progress.processed
         if self.trainer.world_size > 1 and (self.trainer.interrupted or in_work):
-            return self._joined
+            return self._global_counts
         if not is_mid_epoch(self.trainer):
             return {}
         counted: dict[str, Any] = self._of("train")[0].saved(progress.processed - self._first if in_work else None)
@@ -217,11 +217,11 @@ class Classifier(LightningModule):
 
     def on_validation_start(self) -> None:
         """Sum the counts of all ranks now: a rank that fails in validation would lose its own."""
-        self._joined = self._counted() if self.trainer.world_size > 1 else {}
+        self._global_counts = self._counted() if self.trainer.world_size > 1 else {}
 
     def on_validation_end(self) -> None:
         """Forget the sum: training continues to count."""
-        self._joined = {}
+        self._global_counts = {}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take the saved counts, from which training resumes."""

@@ -8,7 +8,7 @@ from lightning_evalkit.state.tally import Tally
 
 if TYPE_CHECKING:
     from lightning_evalkit.counts import Counts, Evidence, EvidenceCounter, Totals
-    from lightning_evalkit.state.joined import Joined
+    from lightning_evalkit.state.global_totals import GlobalTotals
 
 
 class EvidenceTally(Tally):
@@ -34,7 +34,7 @@ class EvidenceTally(Tally):
         """The evidence of all ranks; raise if samples were not as declared."""
         return self._read(self._valid())
 
-    def _read(self, joined: Joined) -> Evidence:
+    def _read(self, joined: GlobalTotals) -> Evidence:
         if joined.evidence is None:
             joined.evidence = self.counter.evidence(joined.totals)
         return joined.evidence

@@ -15,8 +15,8 @@ from torchmetrics.utilities.exceptions import TorchMetricsUserError
 from lightning_evalkit.counts import is_deferred
 from lightning_evalkit.errors import InputError, MixedReadingWarning
 from lightning_evalkit.inputs.arrays import as_tensors
+from lightning_evalkit.state.global_totals import GlobalTotals
 from lightning_evalkit.state.held import HeldState, cloned
-from lightning_evalkit.state.joined import Joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,7 +130,7 @@ class Tally(HeldState):
         """The value over all ranks."""
         return self.value_of(self._valid().totals)
 
-    def _valid(self) -> Joined:
+    def _valid(self) -> GlobalTotals:
         """The totals over all ranks; raise if samples of any rank were not as declared."""
         joined = self._globally()
         if joined.ledger.invalid:
@@ -145,13 +145,13 @@ class Tally(HeldState):
         """Do not wrap: ``compute`` merges ranks itself, without touching this rank's state."""
         return compute
 
-    def _globally(self) -> Joined:
+    def _globally(self) -> GlobalTotals:
         """The totals and bookkeeping over all ranks, merged once between two updates (torchmetrics' cache)."""
         if self._computed is not None:
-            found: Joined = self._computed
+            found: GlobalTotals = self._computed
             return found
         totals = self._over_ranks(self.sync_on_compute)
-        joined = Joined(totals, self.counter.ledger(totals))
+        joined = GlobalTotals(totals, self.counter.ledger(totals))
         self._warn(joined.ledger)
         if self.compute_with_cache:
             self._computed = joined

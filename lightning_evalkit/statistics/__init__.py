@@ -22,7 +22,6 @@ from lightning_evalkit.statistics.results import (
     stat_scores,
     without_classes,
 )
-from lightning_evalkit.statistics.samples import of_samples
 from lightning_evalkit.statistics.score_statistics import SCORE_STATISTICS, ScoreStatistic
 from lightning_evalkit.statistics.table import STATISTICS, Statistic, exists, find, statistic
 
@@ -54,7 +53,6 @@ __all__ = [
     "multiclass_kappa",
     "multiclass_matthews_of_torchmetrics",
     "normalized",
-    "of_samples",
     "ratio",
     "root",
     "stat_scores",

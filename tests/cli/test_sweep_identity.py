@@ -237,7 +237,7 @@ def test_a_damaged_result_is_measured_again_and_told(
 def test_no_content_is_a_traceback_or_a_number_that_was_not_measured(content: Any, tmp_path_factory: Any) -> None:
     cell = cells.Cell({"a": 1}, (), tmp_path_factory.mktemp("cell"), ())
     cell.result.write_text(json.dumps(content), encoding="utf-8")
-    kept = cell.kept()
+    kept = cell.stored()
     assert kept.metrics is None
     assert kept.why_not
 

@@ -46,7 +46,7 @@ class Given:
     def __init__(self, facts: Facts) -> None:
         self._facts_of, self.batches = facts, 0
         self._facts: list[Tensor] = []
-        self._joined: list[Tensor] = []
+        self._merged: list[Tensor] = []
 
     def update(self, update: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Replace the metric's ``update``: inspect the predictions, then count."""
@@ -54,26 +54,26 @@ class Given:
         if isinstance(preds, Tensor) and not torch.compiler.is_compiling() and preds.numel():
             self._facts.append(self._facts_of.of(preds))
             if len(self._facts) == MAX_PENDING:
-                self._join()
+                self._merge()
         return update(*args, **kwargs)
 
-    def _join(self) -> None:
+    def _merge(self) -> None:
         """Merge to lowest, highest, only labels, and the number of batches with values outside 0 to 1."""
         with torch.no_grad():
             low, high, labels = torch.stack(self._facts).double().unbind(1)
             outside = ((low < 0) | (high > 1)).sum()
-            self._joined.append(torch.stack((low.amin(), high.amax(), labels.amin(), outside)))
+            self._merged.append(torch.stack((low.amin(), high.amax(), labels.amin(), outside)))
         self.batches += len(self._facts)
         self._facts = []
 
     def read(self) -> SeenScores | None:
         """Read the facts of the epoch from the device, and forget them."""
         if self._facts:
-            self._join()
-        if not self._joined:
+            self._merge()
+        if not self._merged:
             return None
-        low, high, labels, outside = torch.stack(self._joined).unbind(1)
+        low, high, labels, outside = torch.stack(self._merged).unbind(1)
         only_labels = self._facts_of.labels and bool(labels.amin())
         seen = SeenScores(self.batches, int(outside.sum()), float(low.amin()), float(high.amax()), only_labels)
-        self._joined, self.batches = [], 0
+        self._merged, self.batches = [], 0
         return seen

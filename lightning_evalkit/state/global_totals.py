@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Joined:
+class GlobalTotals:
     """Totals over all ranks, their bookkeeping and, once read, their evidence."""
 
     totals: Totals
     ledger: Ledger
     evidence: Evidence | None = None
 
-    def __reduce__(self) -> tuple[type[Joined], tuple[Totals, Ledger]]:
-        return Joined, (self.totals, self.ledger)  # a copy reads its own evidence
+    def __reduce__(self) -> tuple[type[GlobalTotals], tuple[Totals, Ledger]]:
+        return GlobalTotals, (self.totals, self.ledger)  # a copy reads its own evidence
