@@ -17,6 +17,7 @@ from lightning.pytorch import Callback, LightningDataModule, LightningModule, Tr
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.strategies import DDPStrategy
 from misused import loader
+from quiet import QUIET, quiet_trainer
 from torch import Tensor
 from torchmetrics import MetricCollection
 from torchmetrics import classification as stock
@@ -32,14 +33,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*sync_dist.*"),
 ]
 REPOSITORY = Path(lightning_evalkit.__file__).parents[1]
-QUIET: dict[str, Any] = {
-    "accelerator": "cpu",
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-    "enable_checkpointing": False,
-}
-
-
 # ---- healthy shapes
 
 
@@ -117,7 +110,7 @@ def test_healthy_runs_stay_silent(shape: str, kind: type[Collections]) -> None:
     options = dict(SHAPES[shape])
     diagnose = Diagnose(hints=True)
     callbacks = [diagnose, *options.pop("callbacks", [])]
-    Trainer(max_epochs=2, logger=False, callbacks=callbacks, **QUIET, **options).fit(kind(), datamodule=Data())
+    Trainer(max_epochs=2, callbacks=callbacks, **QUIET, **options).fit(kind(), datamodule=Data())
     assert diagnose.diagnosis.issues == ()
 
 
@@ -127,7 +120,7 @@ def test_a_compiled_network_stays_silent(kind: type[misused.Steps]) -> None:
     made = misused.module(importlib.import_module("lightning.pytorch"), kind)
     made.network = torch.compile(made.network, backend="eager")
     diagnose = Diagnose(hints=True)
-    Trainer(max_epochs=1, logger=False, callbacks=[diagnose], **QUIET).fit(made, datamodule=Data())
+    Trainer(max_epochs=1, callbacks=[diagnose], **QUIET).fit(made, datamodule=Data())
     assert diagnose.diagnosis.issues == ()
 
 
@@ -146,7 +139,7 @@ def on_two_ranks(folder: Path, *callbacks: Callback) -> list[str]:
     strategy = DDPStrategy(start_method="forkserver", process_group_backend="gloo")
     logger = CSVLogger(folder, name="", version="run")
     options: dict[str, Any] = {"devices": 2, "strategy": strategy, "logger": logger, "num_sanity_val_steps": 0}
-    trainer = Trainer(max_epochs=1, limit_train_batches=0, callbacks=[Diagnose(), *callbacks], **QUIET, **options)
+    trainer = quiet_trainer(Diagnose(), *callbacks, max_epochs=1, limit_train_batches=0, **options)
     trainer.validate(OnRanks(), loader(91, seed=1), verbose=False)
     written = folder / "run" / "diagnosis.json"
     return [each["fingerprint"] for each in json.loads(written.read_text())["issues"]] if written.exists() else []

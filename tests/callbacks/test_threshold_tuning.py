@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from quiet import QUIET
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -23,13 +24,6 @@ pytestmark = [
 ]
 
 ROWS, LABELS = 200, 2
-QUIET: dict[str, Any] = {
-    "accelerator": "cpu",
-    "logger": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-    "enable_checkpointing": False,
-}
 
 
 class Given(torch.nn.Module):

@@ -8,7 +8,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch import LightningModule
+from quiet import quiet_trainer
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -201,14 +202,7 @@ def module(task: str, weighted: bool) -> Any:
 
 
 def run(made: Any, callbacks: list[Any], data: tuple[Tensor, ...]) -> dict[str, float]:
-    trainer = Trainer(
-        accelerator="cpu",
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        enable_checkpointing=False,
-        callbacks=callbacks,
-    )
+    trainer = quiet_trainer(*callbacks)
     loader = DataLoader(TensorDataset(*data), batch_size=16)
     found = dict(trainer.validate(made, loader, verbose=False)[0])
     if any(isinstance(each, ThresholdTuning) for each in callbacks):

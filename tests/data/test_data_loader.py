@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import quiet
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from made_data import SMALL, every_kind, same
@@ -35,14 +36,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:You defined a `validation_step` but have no `val_dataloader`"),
 ]
 
-QUIET: dict[str, Any] = {
-    "accelerator": "cpu",
-    "logger": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-    "enable_checkpointing": False,
-    "num_sanity_val_steps": 0,
-}
+QUIET = {**quiet.QUIET, "num_sanity_val_steps": 0}
 
 
 # ---- words of errors

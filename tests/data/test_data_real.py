@@ -11,8 +11,9 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 from pyarrow import csv
+from quiet import QUIET
 from sklearn import datasets
-from tabular_files import QUIET, Linear, binary_loss
+from tabular_files import Linear, binary_loss
 from torch.nn import functional
 
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation

@@ -11,8 +11,9 @@ import torch
 from jsonargparse import ArgumentParser
 from lightning.pytorch import Trainer
 from pyarrow import csv, parquet
+from quiet import QUIET
 from sklearn.preprocessing import StandardScaler
-from tabular_files import QUIET, Linear, binary_loss, columns, read, refused, split_of
+from tabular_files import Linear, binary_loss, columns, read, refused, split_of
 
 from lightning_evalkit import BinaryEvaluation
 from lightning_evalkit.data.tabular import TabularDataModule

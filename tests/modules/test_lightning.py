@@ -19,6 +19,7 @@ import torch.distributed as dist
 from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.strategies import DDPStrategy
+from quiet import QUIET
 from sklearn import metrics as sklearn
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -35,12 +36,6 @@ NAMES = {
     "f1": partial(sklearn.f1_score, zero_division=0.0),
     "recall": partial(sklearn.recall_score, zero_division=0.0),
     "precision": partial(sklearn.precision_score, zero_division=0.0),
-}
-QUIET = {
-    "accelerator": "cpu",
-    "logger": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
 }
 
 
@@ -153,7 +148,7 @@ def reported(trainer: Trainer) -> dict[str, float]:
 def witness() -> Witness:
     """One training with all ways of logging; the tests look at what was seen."""
     seen = Witness()
-    trainer = Trainer(max_epochs=EPOCHS, num_sanity_val_steps=2, callbacks=[seen], enable_checkpointing=False, **QUIET)
+    trainer = Trainer(max_epochs=EPOCHS, num_sanity_val_steps=2, callbacks=[seen], **QUIET)
     trainer.fit(Shifted(), loader(TRAINING), loader(VALIDATION))
     return seen
 
@@ -188,7 +183,7 @@ def test_log_dict_in_a_training_step_gives_step_and_epoch_values(witness: Witnes
 
 
 def test_log_dict_in_a_test_step_gives_epoch_values() -> None:
-    trainer, module = Trainer(enable_checkpointing=False, **QUIET), Shifted()
+    trainer, module = Trainer(**QUIET), Shifted()
     for _ in range(2):
         results = trainer.test(module, loader(TESTING), verbose=False)
         assert [of(values, "test/") for values in results] == [expected(TESTING, 0)]
@@ -196,7 +191,7 @@ def test_log_dict_in_a_test_step_gives_epoch_values() -> None:
 
 
 def test_log_dict_in_validate_gives_epoch_values() -> None:
-    trainer, module = Trainer(enable_checkpointing=False, **QUIET), Shifted()
+    trainer, module = Trainer(**QUIET), Shifted()
     for _ in range(2):
         results = trainer.validate(module, loader(VALIDATION), verbose=False)
         assert of(results[0], "step/") == of(results[0], "end/") == expected(VALIDATION, 0)
@@ -211,7 +206,7 @@ def test_early_stopping_and_checkpoints_can_monitor_a_value(monitor: str, tmp_pa
     best = next(k for k in range(len(values) - 1) if values[k + 1] <= values[k])
     stopping = EarlyStopping(monitor, mode="max", patience=1)
     keeping = ModelCheckpoint(tmp_path, monitor=monitor, mode="max", filename="best")
-    trainer = Trainer(max_epochs=20, callbacks=[stopping, keeping], **QUIET)
+    trainer = Trainer(**{**QUIET, "enable_checkpointing": True}, max_epochs=20, callbacks=[stopping, keeping])
     trainer.fit(Shifted(), loader(TRAINING), loader(VALIDATION))
     assert stopping.stopped_epoch == best + 1
     assert float(keeping.best_model_score) == pytest.approx(values[best], abs=1e-6)
@@ -229,7 +224,7 @@ class Storage(Shifted):
 
 def test_a_persistent_state_goes_through_a_checkpoint(tmp_path: Path) -> None:
     module = Storage()
-    trainer = Trainer(max_epochs=1, enable_checkpointing=False, **QUIET)
+    trainer = Trainer(max_epochs=1, **QUIET)
     trainer.fit(module, loader(TRAINING), loader(VALIDATION))
     scores, target = data(VALIDATION).tensors
     module.in_step.update(scores[:30], target[:30])
@@ -243,7 +238,7 @@ def test_a_persistent_state_goes_through_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_state_that_is_not_persistent_is_not_in_a_checkpoint(tmp_path: Path) -> None:
-    trainer, module = Trainer(max_epochs=1, enable_checkpointing=False, **QUIET), Shifted()
+    trainer, module = Trainer(max_epochs=1, **QUIET), Shifted()
     trainer.fit(module, loader(TRAINING), loader(VALIDATION))
     module.in_step.update(*data(VALIDATION).tensors)
     trainer.save_checkpoint(tmp_path / "run.ckpt")
@@ -282,7 +277,7 @@ def test_counts_are_exact_in_low_precision() -> None:
     x = torch.where(torch.arange(LARGE) % 3 == 0, 1.0, -1.0)
     y, weight = torch.arange(LARGE) % 2, torch.full((LARGE,), 257)
     batches = DataLoader(TensorDataset(x, y, weight), batch_size=500)
-    trainer, module = Trainer(precision="bf16-true", enable_checkpointing=False, **QUIET), Weighing()
+    trainer, module = Trainer(precision="bf16-true", **QUIET), Weighing()
     (values,) = trainer.validate(module, batches, verbose=False)
     assert module.seen[0] == (torch.bfloat16,) * 3
     cells = (500, 500, 1000, 1000)  # of six in a row: one is predicted positive and is, one is and is not, two and two
@@ -329,7 +324,6 @@ def test_two_processes_report_the_values_of_one(witness: Witness, tmp_path: Path
         devices=2,
         strategy=DDPStrategy(start_method="forkserver", process_group_backend="gloo", timeout=timedelta(seconds=60)),
         callbacks=[CollectiveWitness(str(tmp_path))],
-        enable_checkpointing=False,
         **QUIET,
     )
     trainer.fit(Shifted(), loader(TRAINING), loader(VALIDATION))

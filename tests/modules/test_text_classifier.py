@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
+from quiet import quiet_trainer
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from torch.utils.data import DataLoader
@@ -28,6 +28,8 @@ from transformers import BertConfig, DataCollatorWithPadding
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lightning.pytorch import Trainer
+
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers"),
     pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"),
@@ -41,14 +43,6 @@ TINY = {
     "num_hidden_layers": 1,
     "num_attention_heads": 2,
     "intermediate_size": 16,
-}
-QUIET = {
-    "accelerator": "cpu",
-    "max_epochs": 1,
-    "logger": False,
-    "enable_checkpointing": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
 }
 
 
@@ -73,7 +67,7 @@ def predicted(trainer: Trainer, module: TextClassifier, data: Any) -> torch.Tens
 
 def test_labels():
     data = messages()
-    module, trainer = multilabel(data, per_label=True), Trainer(**QUIET)
+    module, trainer = multilabel(data, per_label=True), quiet_trainer(max_epochs=1)
     trainer.fit(module, datamodule=data)
     found = trainer.test(module, datamodule=data, verbose=False)[0]
     right = (predicted(trainer, module, data) > 0.5) == data.ready.test[2].bool()
@@ -93,7 +87,7 @@ def test_one_class_per_text(target: str, classes: int | None, tmp_path: Path):
         config=TINY, num_classes=classes, vocab_size=data.vocab_size, learning_rate=0.01, intervals=True
     )
     logger = TensorBoardLogger(tmp_path, name="", version="")
-    trainer = Trainer(**{**QUIET, "logger": logger}, callbacks=[TensorBoardReport(figures=False)], log_every_n_steps=1)
+    trainer = quiet_trainer(TensorBoardReport(figures=False), max_epochs=1, logger=logger, log_every_n_steps=1)
     trainer.fit(module, datamodule=data)
     found = trainer.test(module, datamodule=data, verbose=False)[0]
     interval = module.evaluation("test").interval("accuracy")
@@ -111,13 +105,13 @@ def test_one_class_per_text(target: str, classes: int | None, tmp_path: Path):
 def test_thresholds_and_temperature_are_learnt_on_validation():
     data = messages()
     tuning = ThresholdTuning(MultilabelEvaluation("logits", 5, data.label_names), "f1")
-    trainer = Trainer(**QUIET, callbacks=[tuning])
+    trainer = quiet_trainer(tuning, max_epochs=1)
     trainer.fit(multilabel(data), datamodule=data)
     assert 0 < trainer.callback_metrics["val/threshold/refund"] < 1
     assert len(tuning.threshold) == 5  # type: ignore[arg-type]
     yes = TextDataModuleOfOneLabel(data)
     scaling = TemperatureScaling()
-    trainer = Trainer(**QUIET, callbacks=[scaling])
+    trainer = quiet_trainer(scaling, max_epochs=1)
     trainer.fit(TextClassifier(config=TINY, vocab_size=data.vocab_size, learning_rate=0.01), *yes.loaders())
     assert trainer.callback_metrics["val/temperature"] > 0
 
@@ -146,7 +140,7 @@ def test_a_trained_model_and_batches_of_a_collator(tmp_path: Path):
     assert module.network.training, "with dropout, which a loaded model has switched off"
     rows = [{**row, "labels": [1.0, 0.0, 1.0]} for row in encoded(6)]
     loader = DataLoader(rows, batch_size=4, collate_fn=DataCollatorWithPadding(tokenizer()))  # type: ignore[arg-type]
-    trainer = Trainer(**QUIET)
+    trainer = quiet_trainer(max_epochs=1)
     found = trainer.test(module, loader, verbose=False)[0]
     logits = [trained(input_ids=torch.tensor([row["input_ids"]])).logits[0] for row in rows]
     right = (torch.stack(logits) > 0) == torch.tensor([True, False, True])
@@ -156,7 +150,7 @@ def test_a_trained_model_and_batches_of_a_collator(tmp_path: Path):
 def test_a_checkpoint_gives_the_same_logits(tmp_path: Path):
     data = messages()
     module = multilabel(data, threshold=(0.5, 0.4, 0.5, 0.5, 0.3))
-    trainer = Trainer(**QUIET)
+    trainer = quiet_trainer(max_epochs=1)
     trainer.fit(module, datamodule=data)
     trainer.save_checkpoint(tmp_path / "last.ckpt")
     again = TextClassifier.load_from_checkpoint(tmp_path / "last.ckpt").eval()

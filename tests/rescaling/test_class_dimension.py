@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lightning.pytorch import LightningModule, Trainer
+from quiet import quiet_trainer
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -132,15 +133,8 @@ class Pixels(LightningModule):
         return self(batch[0])
 
 
-def trained(callback: Any) -> Trainer:
-    return Trainer(
-        accelerator="cpu",
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        enable_checkpointing=False,
-        callbacks=callback,
-    )
+def trained(callbacks: list[Any]) -> Trainer:
+    return quiet_trainer(*callbacks)
 
 
 def loaded(tensors: tuple[Tensor, Tensor]) -> DataLoader[Any]:

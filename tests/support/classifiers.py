@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import quiet
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
@@ -29,14 +30,7 @@ ROWS, FEATURES = 71, 5
 
 STILL = 1e-12
 """A learning rate that moves nothing, so that an epoch of training has one loss."""
-QUIET: dict[str, Any] = {
-    "accelerator": "cpu",
-    "logger": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-    "enable_checkpointing": False,
-    "num_sanity_val_steps": 0,
-}
+QUIET = {**quiet.QUIET, "num_sanity_val_steps": 0}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.loggers import TensorBoardLogger
+from quiet import quiet_trainer
 from sklearn import metrics as sklearn
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor, nn
@@ -32,7 +33,6 @@ NAMES = {
     "f1": partial(sklearn.f1_score, zero_division=0.0),
 }
 ALL = ("train", "val", "test")
-QUIET = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
 
 
 def rows(seed: int) -> tuple[Tensor, Tensor]:
@@ -120,8 +120,7 @@ class Witness(Callback):
 
 
 def trainer(*callbacks: Callback, **options: Any) -> Trainer:
-    settings = {"max_epochs": EPOCHS, "enable_checkpointing": False, "callbacks": [*callbacks]}
-    return Trainer(**(QUIET | settings | options))
+    return quiet_trainer(*callbacks, **{"max_epochs": EPOCHS, **options})
 
 
 def fit(*callbacks: Callback, module: LightningModule | None = None, **options: Any) -> Trainer:

@@ -10,6 +10,7 @@ import ranks
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.strategies import DDPStrategy
+from quiet import quiet_trainer
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import DataLoader, Dataset
@@ -144,15 +145,8 @@ class Counted(LightningModule):
 
 def trainer(world: int, *callbacks: Callback, exact: bool = True, **options: Any) -> Trainer:
     options.setdefault("strategy", DDPStrategy(process_group_backend="gloo"))
-    return Trainer(
-        accelerator="cpu",
-        devices=world,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[ExactDistributedEvaluation(), *callbacks] if exact else [*callbacks],
-        **{"enable_checkpointing": False, **options},
-    )
+    added = [ExactDistributedEvaluation()] if exact else []
+    return quiet_trainer(*added, *callbacks, devices=world, **options)
 
 
 @ranks.contextmanager

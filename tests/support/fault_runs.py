@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from lightning.pytorch import Callback, Trainer, seed_everything
 from lightning.pytorch.callbacks import ModelCheckpoint
+from quiet import quiet_trainer
 
 from lightning_evalkit.data import ImbalancedDataModule
 from lightning_evalkit.modules import BinaryClassifier
@@ -55,14 +56,7 @@ class Recording(Callback):
 
 
 def trainer(*callbacks: Callback, **options: Any) -> Trainer:
-    return Trainer(
-        accelerator="cpu",
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=list(callbacks),
-        **{"max_epochs": EPOCHS, "enable_checkpointing": False, **options},
-    )
+    return quiet_trainer(*callbacks, **{"max_epochs": EPOCHS, **options})
 
 
 def started(**options: Any) -> tuple[BinaryClassifier, ImbalancedDataModule]:

@@ -48,15 +48,6 @@ def refused(message: str) -> Any:
     return pytest.raises(InputError, match=message)
 
 
-QUIET = {
-    "accelerator": "cpu",
-    "logger": False,
-    "enable_checkpointing": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-}
-
-
 def binary_loss(scores: Tensor, target: Tensor) -> Tensor:
     return functional.binary_cross_entropy_with_logits(scores.view(target.shape), target.float(), reduction="none")
 
