@@ -66,7 +66,6 @@ class Diagnose(StageHooks, RestoringCallback):
             self._watch.enter()
 
     def leave(self, trainer: Trainer) -> None:
-        """Put everything back."""
         if self._watch is not None:
             self._watch.leave()
             self._watch = None
@@ -76,7 +75,6 @@ class Diagnose(StageHooks, RestoringCallback):
     def batch_start(
         self, trainer: Trainer, module: LightningModule, stage: Stage, batch: Any, number: int, dataloader: int
     ) -> None:
-        """A step begins."""
         if self._watch is not None:
             self._watch.begin(stage)
 
@@ -90,7 +88,6 @@ class Diagnose(StageHooks, RestoringCallback):
         number: int,
         dataloader: int,
     ) -> None:
-        """A step has ended."""
         if self._watch is not None:
             owner = Owner(SANITY if trainer.sanity_checking else stage, dataloader, trainer.current_epoch)
             self._watch.end(owner, batch, number == 0)
@@ -98,11 +95,9 @@ class Diagnose(StageHooks, RestoringCallback):
     # ---- epochs
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Look at the loaders."""
         self._start(trainer, "val")
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Look at the loaders."""
         self._start(trainer, "test")
 
     def _start(self, trainer: Trainer, stage: str) -> None:
@@ -123,12 +118,10 @@ class Diagnose(StageHooks, RestoringCallback):
                 self._watch.read()
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Say what was found."""
         if not trainer.sanity_checking:
             self._judge(trainer)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Say what was found."""
         self._judge(trainer)
 
     def _judge(self, trainer: Trainer) -> None:

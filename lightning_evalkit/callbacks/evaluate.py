@@ -93,7 +93,6 @@ class Evaluate(StageHooks):
     # ---- epochs: the hooks of a callback run before the module's own, and before those that monitor
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Begin a run."""
         self._resuming, self._interrupted = stage == TrainerFn.FITTING, False
         self._drawing.forget()
         if self._resuming:
@@ -104,7 +103,6 @@ class Evaluate(StageHooks):
         self.stages.move("train", pl_module.device)
 
     def epoch_start(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
-        """Forget the last epoch."""
         if stage != "train" and self.stages.of(stage):
             self._repeats.look(trainer)
         self._rows.begin(stage)

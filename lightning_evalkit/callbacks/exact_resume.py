@@ -81,7 +81,6 @@ class ExactResume(Callback):
             )
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        """Forget the last validation."""
         self._validated = False
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -95,7 +94,6 @@ class ExactResume(Callback):
         restart_validation(trainer)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """No validation is due."""
         self._validated = True
 
     # ---- checkpoints: what comes next, in Lightning's own terms; it has none for what is due or half done

@@ -45,7 +45,6 @@ class KeepCounts(StageHooks):
     # ---- epochs
 
     def epoch_start(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
-        """Forget the last epoch."""
         self._rows.begin(stage)
         self._counting = {key: each for key, each in self._counting.items() if key[0] != stage}
 

@@ -71,20 +71,16 @@ class LossReport(FittedOnValidation):
         return bool(self.epochs)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Forget the last run."""
         super().on_fit_start(trainer, pl_module)
         self.epochs.clear()
 
     def begin(self, module: LightningModule) -> None:
-        """Forget the last epoch."""
         self.profile.to(module.device).reset()
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
-        """Count a batch."""
         self.profile.update(preds, target, sample_weight=weight_of(target, sample_weight))
 
     def learn(self, trainer: Trainer, module: LightningModule) -> dict[str, float]:
-        """Explain and draw."""
         found, hardest = self.profile.profile(), self.profile.hardest()
         self.epochs.append(found)
         best = min(self.epochs, key=lambda epoch: epoch.loss)

@@ -73,7 +73,6 @@ class TemperatureScaling(Correction, FittedOnValidation):
 
     @property
     def ready(self) -> bool:
-        """Once fitted or loaded."""
         return self._fitted
 
     learnt = ready
@@ -81,13 +80,11 @@ class TemperatureScaling(Correction, FittedOnValidation):
     # ---- fitting
 
     def begin(self, module: LightningModule) -> None:
-        """Forget the last epoch."""
         for metric in (self.profile, self._stored_logits):
             if metric is not None:
                 metric.to(module.device).reset()
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
-        """Count a batch."""
         if not preds.is_floating_point():
             raise InputError(f"expected logits, got {preds.dtype}: labels have no confidence that could be scaled.")
         weight = weight_of(target, sample_weight)
@@ -96,7 +93,6 @@ class TemperatureScaling(Correction, FittedOnValidation):
             self._stored_logits.update(preds, target, weight)
 
     def learn(self, trainer: Trainer, module: LightningModule) -> dict[str, float]:
-        """Fit and draw."""
         found = self.profile.profile()
         values = {"val/log_loss@raw": found.loss}
         if isinstance(self.correction, rescaling.TemperatureScaling):
@@ -139,7 +135,6 @@ class TemperatureScaling(Correction, FittedOnValidation):
     # ---- checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the fitted numbers."""
         if not self._fitted:
             return {}
         return {name: value.detach().cpu() for name, value in self.correction.named_buffers(recurse=False)}

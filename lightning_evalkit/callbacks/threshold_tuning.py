@@ -81,13 +81,11 @@ class ThresholdTuning(FittedOnValidation):
 
     @property
     def learnt(self) -> bool:
-        """Once chosen or loaded."""
         return self.threshold is not None
 
     # ---- choosing
 
     def begin(self, module: LightningModule) -> None:
-        """Forget the last epoch."""
         self.evaluation.to(module.device).reset()
 
     def weighs(self, trainer: Trainer, module: LightningModule) -> bool:
@@ -97,11 +95,9 @@ class ThresholdTuning(FittedOnValidation):
         return super().weighs(trainer, module)
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
-        """Count a batch."""
         self.evaluation.update(preds, target, sample_weight)
 
     def learn(self, trainer: Trainer, module: LightningModule) -> dict[str, float]:
-        """Choose and draw."""
         scores = self.evaluation._scores()
         choice = best_threshold(scores, self.criterion, self.costs, self.at_least)
         chosen = self._possible(choice)
@@ -194,7 +190,6 @@ class ThresholdTuning(FittedOnValidation):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Count a batch."""
         loaders = len(trainer.num_test_batches)
         if loaders > 1 and dataloader_idx != self.place_among(loaders):  # of one there is no choice
             return
@@ -205,7 +200,6 @@ class ThresholdTuning(FittedOnValidation):
                 evaluation.update(preds, *found[1:])
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Log both."""
         for evaluation in self._counted.values():
             self.report(trainer, pl_module, evaluation.compute())
         costs = self._costs("test", {ending: each.counts for ending, each in self._counted.items()})
@@ -259,7 +253,6 @@ class ThresholdTuning(FittedOnValidation):
         return self._deciding().of(scores, self.predicts, None)
 
     def leave(self, trainer: Trainer) -> None:
-        """Leave the module as it was."""
         self._patches.remove()
         if self._watch is not None:
             self._watch.leave()

@@ -29,7 +29,6 @@ class Ticking(Callback):
         self.tell = tell
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """One epoch of all."""
         epochs = trainer.max_epochs or 0
         if epochs > 0:
             self.tell((trainer.current_epoch + 1) / epochs)

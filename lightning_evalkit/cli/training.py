@@ -214,7 +214,6 @@ class EndingPrediction(Callback):
     """Ends a prediction after the batch in which SIGTERM arrived, as Lightning does in all other stages."""
 
     def on_predict_batch_end(self, trainer: Trainer, *_: Any) -> None:
-        """End if SIGTERM arrived."""
         end_if_asked(trainer)
 
 

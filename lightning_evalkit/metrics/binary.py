@@ -59,7 +59,6 @@ class BinaryStatScores(BinaryMetric):
     """The counts themselves: tp, fp, tn, fn, support."""
 
     def result(self, counts: Counts) -> Tensor:
-        """One row of five."""
         return stat_scores(counts)
 
 
@@ -79,7 +78,6 @@ class BinaryStatistic(FromTable, BinaryMetric):
         self.zero_division = self.undefined if zero_division is None else checked_zero_division(zero_division)
 
     def result(self, counts: Counts) -> Tensor:
-        """The statistic, in float32."""
         return self.statistic(counts).value(self.zero_division).float()
 
 
@@ -171,7 +169,6 @@ class BinaryMatthewsCorrCoef(BinaryStatistic, statistic="mcc"):
         super().__init__(threshold, "global", ignore_index, validate_args, **kwargs)
 
     def result(self, counts: Counts) -> Tensor:
-        """The correlation."""
         return matthews_of_torchmetrics(counts)
 
 
@@ -205,5 +202,4 @@ class BinaryConfusionMatrix(MatrixPlot, BinaryMetric):
         self.normalize = checked_normalize(normalize)
 
     def result(self, counts: Counts) -> Tensor:
-        """A two-by-two matrix."""
         return confusion_matrix(counts, self.normalize)

@@ -32,7 +32,6 @@ class CalibrationErrorMetric(ScoreMetric):
         self.ignore_index, self.validate_args = task.ignore_index, validate_args
 
     def value_of(self, totals: Totals) -> Tensor:
-        """Compute the error."""
         return calibration_error(self.counter.calibration(totals), self.norm, self.precision or torch.float32)
 
 

@@ -70,7 +70,6 @@ class BinaryGroupStatRates(GroupMetric):
     """
 
     def value_of(self, totals: Totals) -> dict[str, Tensor]:
-        """Compute the shares."""
         return rates_of_groups(self.counter.counts(totals).at(0))
 
 
@@ -103,5 +102,4 @@ class BinaryFairness(GroupMetric):
         super().update(preds, target, groups, sample_weight)  # type: ignore[arg-type]  # None is refused in words
 
     def value_of(self, totals: Totals) -> dict[str, Tensor]:
-        """Compute the ratios."""
         return fairness(self.counter.counts(totals).at(0), self.task)

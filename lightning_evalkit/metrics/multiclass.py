@@ -83,7 +83,6 @@ class MulticlassStatScores(MulticlassMetric):
         self.top_k, self.average = top_k, checked_average(average, num_classes)
 
     def result(self, counts: Counts) -> Tensor:
-        """Rows of five."""
         return averaged_stat_scores(counts, self.average)
 
 
@@ -197,7 +196,6 @@ class MulticlassMatthewsCorrCoef(MulticlassMetric):
     plot_lower_bound, plot_upper_bound = -1.0, 1.0
 
     def result(self, counts: Counts) -> Tensor:
-        """The correlation."""
         return multiclass_matthews_of_torchmetrics(counts)
 
     def __init__(

@@ -80,7 +80,6 @@ class MultilabelStatScores(MultilabelMetric):
         self.average = checked_average(average)
 
     def result(self, counts: Counts) -> Tensor:
-        """Rows of five."""
         return averaged_stat_scores(counts, self.average)
 
 
@@ -191,7 +190,6 @@ class MultilabelMatthewsCorrCoef(MultilabelMetric):
         super().__init__(num_labels, threshold, "global", ignore_index, validate_args, **kwargs)
 
     def result(self, counts: Counts) -> Tensor:
-        """The correlation."""
         return matthews_of_torchmetrics(counts.summed())
 
 
@@ -211,7 +209,6 @@ class MultilabelConfusionMatrix(MatrixPlot, MultilabelMetric):
         self.normalize = checked_normalize(normalize)
 
     def result(self, counts: Counts) -> Tensor:
-        """L matrices."""
         return confusion_matrix(counts, self.normalize)
 
 

@@ -33,7 +33,6 @@ class SampleMean(Tally):
         self.ignore_index, self.validate_args = task.ignore_index, validate_args
 
     def value_of(self, totals: Totals) -> Tensor:
-        """Compute the mean."""
         return self.counter.mean(totals)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:

@@ -76,7 +76,6 @@ class BinaryScores(ScoreMetric):
         self.thresholds, self.ignore_index, self.validate_args = thresholds, ignore_index, validate_args
 
     def value_of(self, totals: Totals) -> Any:
-        """Compute the one result."""
         return self.family.of_one(self.counter.tables(totals))
 
 

@@ -128,17 +128,14 @@ class Classifier(LightningModule):
         return features, target, weight[0] if weight else None
 
     def training_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
-        """The step in training."""
         result = self.step("train", batch)
         self._of("train")[0].put_back()
         return result
 
     def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
-        """The step in validation."""
         return self.step("val", batch, dataloader_idx)
 
     def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
-        """The step in test."""
         return self.step("test", batch, dataloader_idx)
 
     # ---- epochs
@@ -149,7 +146,6 @@ class Classifier(LightningModule):
         warnings.filterwarnings("ignore", message=told)
 
     def on_train_epoch_start(self) -> None:
-        """Forget the last epoch."""
         self._begin("train", 1)
         self._first = 0
 
@@ -158,7 +154,6 @@ class Classifier(LightningModule):
         self._begin("val", len(self.trainer.num_val_batches))
 
     def on_test_epoch_start(self) -> None:
-        """Forget the last epoch."""
         self._begin("test", len(self.trainer.num_test_batches))
 
     def on_train_epoch_end(self) -> None:
@@ -167,11 +162,9 @@ class Classifier(LightningModule):
             self._end("train")
 
     def on_validation_epoch_end(self) -> None:
-        """Log the epoch."""
         self._end("val")
 
     def on_test_epoch_end(self) -> None:
-        """Log the epoch."""
         self._end("test")
 
     def _begin(self, stage: str, loaders: int) -> None:

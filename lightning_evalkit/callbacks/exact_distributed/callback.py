@@ -75,11 +75,9 @@ class ExactDistributedEvaluation(StageHooks, RestoringCallback):
             self._advice = warnings.filters[0]
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Patch what logs."""
         self._start(trainer)
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Patch what logs."""
         self._start(trainer)
 
     def batch_start(
@@ -90,7 +88,6 @@ class ExactDistributedEvaluation(StageHooks, RestoringCallback):
             self._begin(trainer, module, batch, number, dataloader)
 
     def epoch_end(self, trainer: Trainer, module: LightningModule, stage: Stage) -> None:
-        """Restore the metrics."""
         if stage != "train":
             self._watch.end()
 
@@ -135,7 +132,6 @@ class ExactDistributedEvaluation(StageHooks, RestoringCallback):
         return is_repeat(loaders[place], number)
 
     def leave(self, trainer: Trainer) -> None:
-        """Restore everything."""
         self._watch.end()
         self._watch.results = None
         self._patches.remove()

@@ -113,7 +113,6 @@ class Correction(RestoringCallback):
         return output
 
     def leave(self, trainer: Trainer) -> None:
-        """Leave the module as it was."""
         if self._remove is not None:
             self._remove()
             self._remove = None

@@ -37,7 +37,6 @@ class Precomputed(Metric):
         """Add nothing."""
 
     def compute(self) -> Tensor:
-        """Return the number."""
         return self.value
 
 

@@ -79,7 +79,6 @@ class FittedOnValidation(RestoringCallback):
             )
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Forget the last epoch."""
         self.place_among(len(trainer.num_val_batches))
         self._outputs = replace(self._outputs, weighted=self.weighs(trainer, pl_module))
         self.begin(pl_module)
@@ -113,7 +112,6 @@ class FittedOnValidation(RestoringCallback):
                 self.count(*found)
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Learn from the epoch."""
         if not trainer.sanity_checking:
             values = self.learn(trainer, pl_module)
             self.report(trainer, pl_module, {name: torch.tensor(value) for name, value in values.items()})
@@ -151,7 +149,6 @@ class FittedOnValidation(RestoringCallback):
         self._shown = Shown(tag, panels, text, steps_done(trainer))
 
     def leave(self, trainer: Trainer) -> None:
-        """Draw the last epoch."""
         shown, self._shown = self._shown, None
         boards: list[Board] = [*tensorboards(trainer), *other_boards(trainer)]
         if shown is None or not boards or not trainer.is_global_zero:

@@ -17,9 +17,7 @@ class RestoringCallback(Callback):
         """Restore what was changed, and finish what is due; calling it twice does no harm."""
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Leave after a run."""
         self.leave(trainer)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Leave after an exception."""
         self.leave(trainer)

@@ -43,37 +43,30 @@ class StageHooks(Callback):
     # ---- Lightning's hooks
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Pass the hook on."""
         self.epoch_start(trainer, pl_module, "train")
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Pass the hook on."""
         self.epoch_start(trainer, pl_module, "val")
 
     def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Pass the hook on."""
         self.epoch_start(trainer, pl_module, "test")
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        """Pass the hook on."""
         self.batch_start(trainer, pl_module, "train", batch, batch_idx, 0)
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Pass the hook on."""
         self.batch_start(trainer, pl_module, "val", batch, batch_idx, dataloader_idx)
 
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Pass the hook on."""
         self.batch_start(trainer, pl_module, "test", batch, batch_idx, dataloader_idx)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Pass the hook on."""
         self.batch_end(trainer, pl_module, "train", outputs, batch, batch_idx, 0)
 
     def on_validation_batch_end(
@@ -85,7 +78,6 @@ class StageHooks(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Pass the hook on."""
         self.batch_end(trainer, pl_module, "val", outputs, batch, batch_idx, dataloader_idx)
 
     def on_test_batch_end(
@@ -97,17 +89,13 @@ class StageHooks(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Pass the hook on."""
         self.batch_end(trainer, pl_module, "test", outputs, batch, batch_idx, dataloader_idx)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Pass the hook on."""
         self.epoch_end(trainer, pl_module, "train")
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Pass the hook on."""
         self.epoch_end(trainer, pl_module, "val")
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Pass the hook on."""
         self.epoch_end(trainer, pl_module, "test")
