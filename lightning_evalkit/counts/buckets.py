@@ -64,24 +64,34 @@ class BucketCounter:
         whole = self.counter.count(preds, target, sample_weight)
         ids = [ids_of(name, each, target) for name, each in given.items()]
         parts = [_empty(part, target.device) for part in self.parts[:3]]
+        memory = None if is_deferred(preds) else torch.empty(min(len(target), BLOCK), dtype=torch.int64)
         for block in _blocks(preds, target, sample_weight, *ids):
-            self._add(parts, *block)
+            self._add(parts, memory, *block)
         integers = torch.cat([part.integers for part in (*parts, whole)])
         reals = [part.reals for part in (*parts, whole) if part.reals is not None]
         before = sum(len(part.integers) for part in parts)
         places = None if whole.increments is None else whole.increments + before
         return Totals(integers, in_a_row(reals), places)
 
-    def _add(self, parts: list[Totals], preds: Tensor, target: Tensor, weight: Tensor | None, *ids: Tensor) -> None:
+    def _add(
+        self,
+        parts: list[Totals],
+        memory: Tensor | None,
+        preds: Tensor,
+        target: Tensor,
+        weight: Tensor | None,
+        *ids: Tensor,
+    ) -> None:
         """Add samples to the buckets of the first ids; the last ids enter the fingerprint."""
         rows, scores, mark = parts
-        first = hashed(ids[0])
-        buckets, last = buckets_of(first, self.rows.task.num_groups), first if len(ids) == 1 else hashed(ids[-1])
+        hashes = hashed(ids[-1], memory)
+        mark.integers.add_(fingerprint(hashes, target))
+        hashes = hashes if len(ids) == 1 else hashed(ids[0], memory)
+        buckets = buckets_of(hashes, self.rows.task.num_groups, memory)
         self.rows.add(rows, preds, target, buckets, weight)
         if self.scores is not None:
             with torch.no_grad():
                 self.scores.add(scores, *self.rows.task.arranged(preds, target, buckets, weight))
-        mark.integers.add_(fingerprint(last, target))
 
     # ---- reading
 

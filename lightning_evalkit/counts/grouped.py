@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 
 from lightning_evalkit.counts.binary import BinaryCounter
@@ -85,8 +86,11 @@ class BinaryEvents(BinaryCounter):
         positive, above = ones_among(truth), self._above(scores, score_kind, preds.dtype)
         if positive is None or above is None or not within(row, groups):
             return None
-        first = row * self.layout.integers.width + ~positive
-        places = [first + (4 * place + 2 * mask) for place, mask in enumerate(above)]
+        negative, places = np.logical_not(positive).view(np.uint8), []
+        for place, mask in enumerate(above):
+            found = row * self.layout.integers.width
+            found += (mask.view(np.uint8) << 1) | negative
+            places.append(found + 4 * place if place else found)
         return Places(places, elements - truth.size, given)
 
     def events(self, batch: Batch) -> Events:

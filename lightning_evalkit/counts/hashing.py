@@ -10,12 +10,13 @@ finaliser of SplitMix64 (Steele, Lea and Flood 2014), on 64 bits without sign:
 
 A text is first turned into a number: the eight bytes of BLAKE2b of its UTF-8, the lowest first. The bucket of a hash is
 (its upper 32 bits) · buckets / 2^32, rounded down. The fingerprint of rows is the sum, on 64 bits, of
-hash(hash(id) + target) over all samples. Samples with several targets add hash(hash(id) + position · G + target) for
-each, with positions from 0 and G the first constant above.
+hash(id) · hash(position) · hash(target) over all targets of all samples. Positions count the targets of a sample from 0;
+a single target has position 0.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +25,15 @@ import torch
 from torch import Tensor
 
 from lightning_evalkit.counts.deferral import is_deferred
-from lightning_evalkit.counts.numpy_path import BLOCK, Array
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from lightning_evalkit.counts.numpy_path import Array
 
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+WHOLE = 1 << 64
+MIXED = 16_384
+"""Numbers that are hashed at a time: they and as many more stay in a core's cache."""
 
 
 def ids_of(name: str, ids: Any, target: Tensor) -> Tensor:
@@ -58,65 +61,71 @@ def _number(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-def hashed(numbers: Tensor) -> Tensor:
-    """The hash of each number.
+def hashed(numbers: Tensor, memory: Tensor | None = None) -> Tensor:
+    """The hash of each number; on the CPU in ``memory``, if there is some that may be written to.
 
     >>> hashed(torch.tensor([0, 1])).tolist()
     [-2152535657050944081, -7995527694508729151]
     """
     if is_deferred(numbers):
         return _deferred(numbers)
-    found = np.array(numbers.numpy(), dtype=np.int64).view(np.uint64)  # a copy
-    for block in _blocks(found):
-        _mix(block)
-    return torch.from_numpy(found.view(np.int64))
+    given = numbers.numpy().view(np.uint64).reshape(-1)
+    found = np.empty_like(given) if memory is None else memory.numpy().view(np.uint64)[: given.size]
+    spare = np.empty(min(given.size, MIXED), dtype=np.uint64)
+    for start in range(0, given.size, MIXED):
+        _mix(given[start : start + MIXED], found[start : start + MIXED], spare)
+    return torch.from_numpy(found.view(np.int64)).view(numbers.shape)
 
 
-def buckets_of(hashes: Tensor, buckets: int) -> Tensor:
-    """The bucket of each hash, from 0 to buckets - 1."""
+def buckets_of(hashes: Tensor, buckets: int, memory: Tensor | None = None) -> Tensor:
+    """The bucket of each hash, from 0 to buckets - 1; ``memory`` may be that of the hashes."""
     if is_deferred(hashes):
         return ((hashes >> 32) & 0xFFFFFFFF) * buckets >> 32
-    places = np.empty(hashes.shape, dtype=np.uint64)
-    for given, found in zip(_blocks(hashes.numpy().view(np.uint64)), _blocks(places), strict=True):
+    given = hashes.numpy().view(np.uint64)
+    found = np.empty_like(given) if memory is None else memory.numpy().view(np.uint64)[: given.size]
+    if buckets & (buckets - 1) == 0:  # a power of two: the first bits
+        np.right_shift(given, np.uint64(65 - buckets.bit_length()), out=found)
+    else:
         np.right_shift(given, np.uint64(32), out=found)
         found *= np.uint64(buckets)
         found >>= np.uint64(32)
-    return torch.from_numpy(places.view(np.int64))
+    return torch.from_numpy(found.view(np.int64))
 
 
 def fingerprint(hashes: Tensor, target: Tensor) -> Tensor:
     """One number for a set of samples and their targets, whatever their order: a sum, as an int64 that wraps."""
-    codes = target.long().flatten(1) if target.ndim > 1 else target.long()
+    codes = target.long().flatten(1) if target.ndim > 1 else target.long().unsqueeze(1)
     if is_deferred(hashes):
-        return _deferred(_combined(hashes, codes)).sum()
-    total = np.zeros((), dtype=np.uint64)
-    for start in range(0, len(codes), BLOCK):
-        block = _combined(hashes[start : start + BLOCK], codes[start : start + BLOCK]).numpy().view(np.uint64)
-        _mix(block)
-        total += block.sum(dtype=np.uint64)
-    return torch.from_numpy(total.view(np.int64))
+        places = _deferred(torch.arange(codes.shape[1], device=codes.device))
+        return (hashes * (_deferred(codes) * places).sum(1)).sum()
+    ids, values, positions = hashes.numpy().view(np.uint64), codes.numpy().view(np.uint64), _first(codes.shape[1])
+    if values.max(initial=0) > 1:
+        total = int(ids @ (hashed(codes).numpy().view(np.uint64) @ positions))
+    else:  # hash(t) = hash(0) + t · (hash(1) - hash(0)): zeros and ones need no hash each
+        zero, one = map(int, _first(2))
+        alone = values.shape[1] == 1
+        ones = int(ids @ (values[:, 0] if alone else values @ positions)) * (int(positions[0]) if alone else 1)
+        total = zero * int(ids.sum()) * int(positions.sum()) + (one - zero) * ones
+    return torch.tensor(_signed(total % WHOLE))
 
 
-def _combined(hashes: Tensor, codes: Tensor) -> Tensor:
-    if codes.ndim == 1:
-        return hashes + codes
-    positions = torch.arange(codes.shape[1], device=codes.device) * _signed(GOLDEN)
-    return hashes.unsqueeze(1) + positions + codes
+@lru_cache(maxsize=16)
+def _first(number: int) -> Array:
+    """The hashes of 0, 1, 2, …"""
+    found: Array = hashed(torch.arange(number)).numpy().view(np.uint64)
+    return found
 
 
-def _blocks(numbers: Array) -> Iterator[Array]:
-    flat = numbers.reshape(-1)
-    return (flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK))
-
-
-def _mix(numbers: Array) -> None:
-    """Mix the bits in place."""
-    numbers += np.uint64(GOLDEN)
-    numbers ^= numbers >> np.uint64(30)
-    numbers *= np.uint64(FIRST)
-    numbers ^= numbers >> np.uint64(27)
-    numbers *= np.uint64(SECOND)
-    numbers ^= numbers >> np.uint64(31)
+def _mix(given: Array, found: Array, spare: Array) -> None:
+    """Hashes into memory that is there: fresh memory would cost more than the arithmetic."""
+    spare = spare[: found.size]
+    np.add(given, np.uint64(GOLDEN), out=found)
+    for shift, factor in ((30, FIRST), (27, SECOND)):
+        np.right_shift(found, np.uint64(shift), out=spare)
+        found ^= spare
+        found *= np.uint64(factor)
+    np.right_shift(found, np.uint64(31), out=spare)
+    found ^= spare
 
 
 def _deferred(numbers: Tensor) -> Tensor:
@@ -128,4 +137,4 @@ def _deferred(numbers: Tensor) -> Tensor:
 
 
 def _signed(number: int) -> int:
-    return number - (1 << 64) if number >= 1 << 63 else number
+    return number - WHOLE if number >= WHOLE >> 1 else number

@@ -59,6 +59,8 @@ def within(values: Array, size: int) -> bool:
     """Whether every value is one of 0 ... size - 1."""
     if not values.size:
         return True
+    if values.dtype == np.int64:  # without their sign, those below 0 are the largest
+        return int(np.maximum.reduce(values.view(np.uint64), axis=None)) < size
     return int(np.minimum.reduce(values, axis=None)) >= 0 and int(np.maximum.reduce(values, axis=None)) < size
 
 

@@ -19,6 +19,7 @@ from lightning_evalkit import (
     compare,
 )
 from lightning_evalkit.counts.hashing import buckets_of, fingerprint, hashed
+from lightning_evalkit.counts.numpy_path import BLOCK
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.evaluation.base import Evaluation
 
@@ -73,25 +74,50 @@ def test_the_hash_is_the_documented_one():
         assert hashed(torch.tensor(numbers)).tolist() == expected
 
 
-@pytest.mark.parametrize("buckets", [2, 1000, 1024])
+@pytest.mark.parametrize("buckets", [2, 1000, 1024, 2**20])
 def test_buckets_are_the_upper_half_of_the_hash(buckets: int):
     hashes = hashed(torch.arange(-500, 500))
     expected = [((number % (1 << 64)) >> 32) * buckets >> 32 for number in hashes.tolist()]
     assert buckets_of(hashes, buckets).tolist() == expected
+    memory = torch.empty(2_000, dtype=torch.int64)
+    assert buckets_of(hashed(torch.arange(-500, 500), memory), buckets, memory).tolist() == expected
     with deferred():
         assert buckets_of(hashes, buckets).tolist() == expected
 
 
-def test_the_fingerprint_is_the_documented_sum():
-    hashes, target = hashed(torch.tensor([7, 8])), torch.tensor([1, 0])
-    parts = [_reference((h + t) % (1 << 64)) for h, t in zip(hashes.tolist(), target.tolist(), strict=True)]
-    assert fingerprint(hashes, target).item() == _signed(sum(parts) % (1 << 64))
-    golden, many = 0x9E3779B97F4A7C15, torch.tensor([[1, 0], [0, 1]])
-    pairs = [(h, t, p) for h, row in zip(hashes.tolist(), many.tolist(), strict=True) for p, t in enumerate(row)]
-    parts = [_reference((h + p * golden + t) % (1 << 64)) for h, t, p in pairs]
-    assert fingerprint(hashes, many).item() == _signed(sum(parts) % (1 << 64))
+@pytest.mark.parametrize("target", [[1, 0], [1, 7], [-100, 2**40], [[1, 0], [0, 1]], [[3, 0], [-1, 1]], [[1], [0]]])
+def test_the_fingerprint_is_the_documented_sum(target: list[int] | list[list[int]]):
+    ids, whole = [7, -8], 1 << 64
+    rows = [row if isinstance(row, list) else [row] for row in target]
+    expected = sum(
+        _reference(number % whole) * _reference(position) * _reference(each % whole)
+        for number, row in zip(ids, rows, strict=True)
+        for position, each in enumerate(row)
+    )
+    hashes = hashed(torch.tensor(ids))
+    assert fingerprint(hashes, torch.tensor(target)).item() == _signed(expected % whole)
     with deferred():
-        assert fingerprint(hashes, many).item() == _signed(sum(parts) % (1 << 64))
+        assert fingerprint(hashes, torch.tensor(target)).item() == _signed(expected % whole)
+
+
+def test_the_fingerprint_depends_on_ids_targets_and_how_often_they_occur_and_not_on_their_order():
+    def of(ids: list[int], target: list[int] | list[list[int]]) -> int:
+        return fingerprint(hashed(torch.tensor(ids)), torch.tensor(target)).item()
+
+    assert of([1, 2, 3], [0, 1, 2]) == of([3, 1, 2], [2, 0, 1])
+    rows = [
+        ([1, 2, 3], [0, 1, 1]),
+        ([1, 2, 3], [1, 0, 1]),  # two targets exchanged
+        ([1, 2, 4], [0, 1, 1]),  # another sample
+        ([1, 2, 3, 3], [0, 1, 1, 1]),  # one of them twice
+        ([1, 2], [0, 1]),
+        ([5, 5], [0, 2]),  # the targets of a cluster have the same sum, and
+        ([5, 5], [1, 1]),  # the same number
+        ([1, 2], [[0, 1], [1, 0]]),
+        ([1, 2], [[1, 0], [0, 1]]),  # labels exchanged
+        ([1, 2], [[1, 1], [0, 0]]),
+    ]
+    assert len({of(*each) for each in rows}) == len(rows)
 
 
 def test_texts_are_ids_by_their_digest():
@@ -124,6 +150,19 @@ def test_order_batches_and_merging_change_nothing(kind: str, curves: bool):
     for name, interval in evaluation.intervals().items():
         twin = parts[0].intervals()[name]
         assert (interval.low, interval.high) == pytest.approx((twin.low, twin.high), abs=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("clusters", [False, True])
+def test_a_batch_that_is_counted_in_parts_is_counted_like_its_parts(clusters: bool):
+    scores, target = drawn(BLOCK + 5_000)
+    ids = {"sample": torch.arange(len(target)), **({"cluster": torch.arange(len(target)) // 3} if clusters else {})}
+    whole, parts = (BinaryEvaluation("logits", threshold=[0.3, 0.5, 0.9], buckets=1000) for _ in range(2))
+    whole.update(scores, target, **ids)
+    for part in torch.arange(len(target)).split(999):
+        parts.update(scores[part], target[part], **{name: each[part] for name, each in ids.items()})
+    one, other = (each.tally.evidence.buckets for each in (whole, parts))
+    assert torch.equal(*(each.counter.rows.by_group(each.rows).integers for each in (one, other)))
+    assert one.fingerprint == other.fingerprint
 
 
 @KINDS
