@@ -118,8 +118,10 @@ class Counts:
             raise InputError(f"expected counts that are finite and not negative, got {self}.")
         return Counts(*(n if isinstance(n, int) else Fraction(n) for n in numbers))
 
-    def intervals(self, *statistics: str, level: float = 0.95, method: str = "auto") -> dict[str, Any]:
-        """How sure statistics of this table are: an ``Interval`` for each name.
+    def intervals(
+        self, *statistics: str, level: float = 0.95, method: str = "auto", prevalence: float | None = None
+    ) -> dict[str, Any]:
+        """How sure statistics of this table are, or would be at another ``prevalence``: an ``Interval`` for each name.
 
         >>> from lightning_evalkit import Counts
         >>> print(Counts(tp=40, fp=10, fn=10, tn=40).intervals("f1")["f1"])
@@ -127,7 +129,8 @@ class Counts:
         """
         if "intervals" not in ANSWERS:
             raise InputError("nobody has been asked yet: import Counts from lightning_evalkit, or its intervals.")
-        found: dict[str, Any] = ANSWERS["intervals"](self, *statistics, level=level, method=method)
+        asked = {"level": level, "method": method, "prevalence": prevalence}
+        found: dict[str, Any] = ANSWERS["intervals"](self, *statistics, **asked)
         return found
 
     def real(self) -> Counts:

@@ -11,6 +11,7 @@ from lightning_evalkit.intervals import intervals
 from lightning_evalkit.intervals.comparison import Comparison, Difference, checked_margin, concluded, unpaired
 from lightning_evalkit.intervals.interval import checked_level
 from lightning_evalkit.intervals.jackknife import paired_difference
+from lightning_evalkit.intervals.tables import DEFAULT
 from lightning_evalkit.statistics import find
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.intervals import Interval
 
-TABLES = ("accuracy", "balanced_accuracy", "precision", "recall", "specificity", "f1", "mcc")
 NOT_KNOWN = "counts do not say which samples they are of"
 NO_BUCKETS = "the samples were not counted by their ids: declare buckets=1024, and update with sample=ids"
 OTHER_SAMPLES = "their fingerprints differ: they counted different samples or targets, or some of them more often"
@@ -79,7 +79,7 @@ def _difference(
 
 def _names(first: Evaluation | Counts, second: Evaluation | Counts) -> Sequence[str]:
     if isinstance(first, Counts) or isinstance(second, Counts):
-        return TABLES
+        return DEFAULT
     theirs = [*second.keys(keep_base=True)]
     return [name for name in first.keys(keep_base=True) if name in theirs]
 

@@ -65,7 +65,7 @@ def undefined(value: float, level: float, n: int = 0) -> Interval:
 def checked_level(level: float) -> float:
     """The confidence, between 0 and 1."""
     number = as_number(level)
-    if number is None or isnan(number) or not 0 < number < 1:
+    if number is None or isnan(number) or not 0 < number < (1 + number) / 2 < 1:
         raise DeclarationError(f"expected level to be a number between 0 and 1, such as 0.95, got {level!r}.")
     return float(number)
 

@@ -57,8 +57,7 @@ def delong(pairs: Pairs, level: float) -> tuple[float, float]:
     error = sqrt(max(variance, 1 / (4 * m * n))) / (inside * (1 - inside))
     centre, reach = log(inside / (1 - inside)), normal_quantile(level) * error
     larger = max(1.0, variance / _exponential(inside, m, n))
-    score = hanley_mcneil(pairs, level, larger)
-    return max(logistic(centre - reach), score[0]), max(logistic(centre + reach), score[1])
+    return max(logistic(centre - reach), hanley_mcneil(pairs, level, larger)[0]), logistic(centre + reach)
 
 
 def hanley_mcneil(pairs: Pairs, level: float, larger: float = 1.0) -> tuple[float, float]:

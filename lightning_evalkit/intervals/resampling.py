@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from lightning_evalkit.counts import Counts
+from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.intervals.projection import at_prevalence
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ SEED = 20_240_229
 DRAWS = 10_000
 HALF = 0.5
 """What is added to every cell: Jeffreys' prior."""
+BEYOND = 5
+"""How many drawn tables have to lie beyond each end."""
 
 
 def dirichlet(cells: Array, values: Values, level: float) -> tuple[float, float]:
@@ -49,6 +52,7 @@ def bca(cells: Array, values: Values, level: float) -> tuple[float, float]:
     """The percentiles of resamples, corrected for bias and skewness (Efron 1987)."""
     from scipy.special import ndtr, ndtri
 
+    refuse_few(DRAWS, level)
     drawn = values(_counts(multinomial(cells)))
     drawn = drawn[~np.isnan(drawn)]
     value = values(_counts(cells.astype(np.float64)[None]))[0]
@@ -81,8 +85,18 @@ def _counts(drawn: Array) -> Counts:
 
 def tails(values: Array, level: float) -> tuple[float, float]:
     """Equal tails of what has a value."""
+    refuse_few(len(values), level)
     known = np.sort(values[~np.isnan(values)])
     if not len(known):
         return float("nan"), float("nan")
     places = [(1 - level) / 2 * (len(known) - 1), (1 + level) / 2 * (len(known) - 1)]
     return float(known[int(np.floor(places[0]))]), float(known[int(np.ceil(places[1]))])
+
+
+def refuse_few(draws: int, level: float) -> None:
+    """Ends beyond which hardly any table was drawn would be where the farthest of them happens to be: too near."""
+    if (1 - level) / 2 * draws < BEYOND * (1 - 1e-9):
+        raise DeclarationError(
+            f"expected a level of at most {1 - 2 * BEYOND / draws:g} for what is drawn at random, got {level!r}: of "
+            f"{draws:,} tables too few lie beyond the ends."
+        )

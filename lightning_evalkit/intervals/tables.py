@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.statistics import Quantity, Statistic
 
 RESAMPLED = {"dirichlet": resampling.dirichlet, "bootstrap": resampling.bootstrap, "bca": resampling.bca}
+DEFAULT = ("accuracy", "balanced_accuracy", "precision", "recall", "specificity", "f1", "mcc")
 NO_SHARE = "which is no share of a number of samples: errors of both kinds enter it in different ways"
 
 
@@ -28,11 +29,13 @@ def intervals(
 ) -> dict[str, Interval]:
     """The intervals of statistics of one table, by name; at another ``prevalence`` if one is given.
 
+    Without names they are those of the statistics that a BinaryEvaluation reports by default.
+
     >>> from lightning_evalkit import Counts
     >>> print(intervals(Counts(tp=40, fp=10, fn=10, tn=40), "recall")["recall"])
     0.8000 [0.6696, 0.8876]
     """
-    return {name: table_interval(counts, find(name), level, method, prevalence) for name in statistics}
+    return {name: table_interval(counts, find(name), level, method, prevalence) for name in statistics or DEFAULT}
 
 
 def table_interval(

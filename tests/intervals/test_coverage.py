@@ -2,16 +2,14 @@
 
 import importlib.util
 import sys
-from math import sqrt
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "uncertainty" / "coverage.py"
-REPETITIONS = 150
-SLACK = 2 * sqrt(0.95 * 0.05 / REPETITIONS)
-"""Two standard errors of a share of so many repetitions."""
+REPETITIONS = 400
+"""Of a share of so many the standard error is 0.011; 2,000 and more gave 0.918 to 0.980 in every cell."""
 
 
 def _loaded() -> ModuleType:
@@ -34,7 +32,7 @@ def test_the_grid_is_as_large_as_was_promised():
 @pytest.mark.parametrize("cell", GRID, ids=lambda cell: f"{cell.statistic}-{cell.case}-{cell.truth:.3f}")
 def test_default_intervals_contain_the_truth_as_often_as_they_say(cell: object):
     covered, _ = cell.covered(REPETITIONS, seed=1)
-    assert 0.90 - SLACK <= covered <= 0.985 + SLACK
+    assert 0.90 <= covered <= 0.985
 
 
 def test_the_grid_finds_a_method_out():

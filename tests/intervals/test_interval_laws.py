@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from lightning_evalkit import Counts
+from lightning_evalkit import BinaryEvaluation, Counts
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.intervals import Interval, intervals
 from lightning_evalkit.intervals.binomial import BINOMIAL
@@ -171,13 +171,16 @@ def _looked(interval: object, row: list[int], looks: np.ndarray) -> list[tuple[f
 
 
 @pytest.mark.parametrize("name", NAMES)
-@given(counts=tables)
-def test_more_data_never_widens_and_a_higher_level_never_narrows(name: str, counts: Counts):
-    found = one(counts, name)
+@given(counts=tables, more=st.integers(2, 4), higher=st.sampled_from([(0.5, 0.8), (0.8, 0.95), (0.95, 0.999)]))
+def test_more_data_never_widens_and_a_higher_level_never_narrows(
+    name: str, counts: Counts, more: int, higher: tuple[float, float]
+):
+    """Of what is drawn at random (10,000 tables) a width is known to about 1 %, so that twice the data is narrower for
+    certain, and a hundredth more need not be."""
+    found, wider = (one(counts, name, level=level) for level in higher)
     if not found.known or not isfinite(found.value):
         return
-    assert one(times(counts, 4), name).width <= found.width
-    wider = one(counts, name, level=0.99)
+    assert one(times(counts, more), name, level=higher[0]).width <= found.width
     assert wider.low <= found.low
     assert found.high <= wider.high
 
@@ -220,6 +223,16 @@ def test_at_another_prevalence_both_rates_are_uncertain():
     assert found["precision"].low < float(expected) < found["precision"].high
 
 
+@pytest.mark.parametrize("method", ["dirichlet", "bootstrap", "bca"])
+def test_levels_that_so_few_draws_cannot_tell_are_refused(method: str):
+    """Beyond 0.999 the ends would be the farthest of 10,000 tables, whatever the level."""
+    counts = Counts(tp=40, fp=10, fn=10, tn=40)
+    assert one(counts, "mcc", level=0.999, method=method).known
+    with pytest.raises(DeclarationError, match=r"a level of at most 0\.999 for what is drawn at random, got 0.9"):
+        one(counts, "mcc", level=0.9995, method=method)
+    assert one(counts, "f1", level=0.999999).width > one(counts, "f1", level=0.999).width
+
+
 # ---- refusals
 
 
@@ -234,6 +247,7 @@ def test_wilson_of_mcc_is_refused_with_the_reason():
         ({"method": "wald"}, r"there is no method 'wald' of intervals: expected one of auto, wilson"),
         ({"level": 95}, r"expected level to be a number between 0 and 1, such as 0.95, got 95"),
         ({"level": nan}, r"expected level to be a number between 0 and 1"),
+        ({"level": 1 - 2**-53}, r"expected level to be a number between 0 and 1"),
         ({"method": "delong"}, r"'delong' does not hold for recall"),
     ],
 )
@@ -250,4 +264,6 @@ def test_weights_are_refused():
 def test_counts_answer_themselves():
     counts = Counts(tp=40, fp=10, fn=10, tn=40)
     assert counts.intervals("f1", "mcc", level=0.9) == intervals(counts, "f1", "mcc", level=0.9)
+    assert counts.intervals("f1", prevalence=0.1) == intervals(counts, "f1", prevalence=0.1)
+    assert [*counts.intervals()] == [*BinaryEvaluation("labels").keys()]
     assert one(Counts(tp=5, fp=0, fn=0, tn=5), "diagnostic_odds_ratio").high == inf
