@@ -50,6 +50,7 @@ def test_all_notebooks_are_here():
     assert [path.name for path in NOTEBOOKS] == [
         "01_why_accuracy_equals_f1.ipynb",
         "02_what_is_multilabel_accuracy.ipynb",
+        "05_how_sure_is_a_metric.ipynb",
     ]
 
 
