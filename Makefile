@@ -33,6 +33,7 @@ benchmarks: $(VENV)/.dev
 	$(BIN)/python experiments/benchmarks/computes.py
 	$(BIN)/python experiments/benchmarks/forward.py
 	$(BIN)/python experiments/benchmarks/drawing.py
+	$(BIN)/python experiments/benchmarks/intervals.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -45,7 +45,10 @@ def ratio(ours: float, theirs: float) -> str:
     """Ours over theirs, as one over something where it is small."""
     if ours <= 0 or theirs <= 0:
         return "0" if theirs > 0 else "–"
-    return f"1/{theirs / ours:.3g}" if ours < theirs else f"{ours / theirs:.3g}"
+    if ours >= theirs:
+        return f"{ours / theirs:.3g}"
+    times = theirs / ours
+    return f"1/{times:,.0f}" if times >= 1_000 else f"1/{times:.3g}"
 
 
 def markdown(rows: list[Row]) -> str:
