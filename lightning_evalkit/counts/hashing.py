@@ -10,8 +10,8 @@ finaliser of SplitMix64 (Steele, Lea and Flood 2014), on 64 bits without sign:
 
 A text is first turned into a number: the eight bytes of BLAKE2b of its UTF-8, the lowest first. The bucket of a hash is
 (its upper 32 bits) · buckets / 2^32, rounded down. The fingerprint of rows is the sum, on 64 bits, of
-hash(id) · hash(position) · hash(target) over all targets of all samples. Positions count the targets of a sample from 0;
-a single target has position 0.
+hash(id) · hash(position) · hash(target) over all targets of all samples. Positions count the targets of a
+sample from 0; a single target has position 0.
 """
 
 from __future__ import annotations
