@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lightning_evalkit.errors import required
+from lightning_evalkit.sinks import cells
 from lightning_evalkit.sinks.cells import Numbers, cell_text, count_text, numbers_of, percent_text, ratio_of
 from lightning_evalkit.sinks.files import replaced
 from lightning_evalkit.sinks.panels import TITLE, Line, Panel, shortened
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
 DPI, MARGIN, LINE = 110, 0.1, 0.135  # pixels per inch; inches around a figure and for a line of small letters
 SHOWN, LEAST_DPI = 350, 75  # width in pixels of an image in TensorBoard, which drops pixels when it scales
 SMALL, MEDIUM, LARGE = 7.0, 8.5, 10.5  # letters, in points
-MANY_CLASSES, MANY_LABELS = 15, 100  # more classes than this have no numbers in their cells
-WIDTH = 0.8  # inches of a column of counts
+MANY_LABELS, WIDTH = 100, 0.64  # more labels than this have no numbers in their cells; inches of a column of counts
 ROOMY, TIGHT = 0.6, 0.2  # inches of a cell that has room for a count above its share, and for a count
 COLUMNS = ("TP", "FP", "FN", "TN", "precision", "recall", "F1")
 UNDEFINED = to_rgba("#ececec")
@@ -72,7 +72,7 @@ class Canvas(FigureCanvasAgg):
 def confusion_matrix(matrix: Tensor, names: Sequence[str], title: str = "") -> Figure:
     """Draw targets in rows and predictions in columns: every count, coloured by its share of the row."""
     number = max(len(names), 1)
-    side = np.clip(8 / number, 0.66, 1.2) if number <= MANY_CLASSES else np.clip(10 / number, 0.05, 0.4)
+    side = cells.side_of(matrix, number)
     figure, axes = _canvas(number * side, number * side)
     return _framed(figure, _entitled(matrix_on(axes, matrix, names, side), title))
 
@@ -82,7 +82,7 @@ def matrix_on(axes: Axes, matrix: Tensor, names: Sequence[str], side: float | No
     counts = numbers_of(matrix, (len(names), len(names)))
     shares = ratio_of(counts, counts.sum(1, keepdims=True))
     side = side or float(min(axes.bbox.size)) / axes.figure.dpi / len(names)
-    few = len(names) <= MANY_CLASSES and side > TIGHT
+    few = len(names) <= cells.MANY_CLASSES and side > TIGHT
     # Confusions among many classes are small shares: the square root makes them visible.
     colours = _colours("Blues", shares if few else np.sqrt(shares))
     _paint(axes, colours, side)

@@ -142,6 +142,17 @@ def test_a_figure_grows_and_fifty_classes_all_have_their_name():
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted", "target")
 
 
+@pytest.mark.parametrize("largest", [9, 99_999])
+def test_counts_of_ten_classes_can_be_read_as_they_are_shown_in_tensorboard(largest: int):
+    figure = figures.confusion_matrix(largest * torch.eye(10, dtype=torch.long), [*"0123456789"])
+    cells = [text.get_text() for text in figure.axes[0].texts]
+    assert cells[:2] == [f"{largest:,}", "0"], "shares below them would make both too small"
+    shown = figures.thumbnail(figure).shape[1]
+    pixels = figure.axes[0].texts[0].get_fontsize() / 72 * 350 / figure.get_figwidth()
+    assert pixels >= (8 if largest == 9 else 5)
+    assert shown <= 700
+
+
 def test_cells_show_counts_and_shares_of_the_row():
     figure = figures.confusion_matrix(torch.tensor([[6, 2], [0, 0]]), ["no", "yes"], "title $1")
     axes = figure.axes[0]
