@@ -35,10 +35,9 @@ SCENARIOS = ("balanced", "imbalanced", "poor")
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
 QUICK_SHARES = (0.1, 0.5, 0.9)
 QUICK = ("--data.train_size=2000", "--data.val_size=500", "--data.test_size=2000", "--data.batch_size=50")
-REPORTS = (
-    '[{"class_path": "TensorBoardReport", "init_args": {"every_n_epochs": 1000}}, {"class_path": "ModelCheckpoint"}]'
-)
+REPORT = {"class_path": "TensorBoardReport", "init_args": {"every_n_epochs": 1000}}
 """Figures and texts of the last epoch are enough."""
+CHECKPOINT = {"class_path": "ModelCheckpoint"}
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -136,7 +135,7 @@ class Experiment:
         first, self.done = self.done, self.done + 1
         self.tell(first, title)
         ended, measured = fitted(
-            [*self._arguments(title, configuration), f"--trainer.max_epochs={self.epochs}", *options],
+            [*self._places(title, configuration), f"--trainer.max_epochs={self.epochs}", *options],
             lambda share: self.tell(first + share, title),
         )
         return measured_row(title, ended, measured), ended
@@ -145,16 +144,33 @@ class Experiment:
         from lightning_evalkit.cli.nested_runs import tested
 
         self.tell(self.done, f"one classifier at {share:g}")
-        arguments = [*self._arguments(f"one classifier at {share:g}", "prevalence"), f"--ckpt_path={checkpoint}"]
-        ended, measured = tested([*arguments, f"--data.test_prevalence={share}"])
+        # A point in the curve over the share of positives, and no run of its own in TensorBoard.
+        folder = self._folder("one classifier")
+        without = [f"--trainer.default_root_dir={folder}", "--trainer.logger=false", "--trainer.callbacks=[]"]
+        chosen = [f"--ckpt_path={checkpoint}", f"--data.test_prevalence={share}"]
+        ended, measured = tested([f"--config={GROUP}/prevalence", *self.options, *without, *chosen])
         return measured_row("one classifier", ended, measured)
 
-    def _arguments(self, title: str, configuration: str) -> list[str]:
-        folder = str(self.out / "logs" / title.replace(" ", "_"))
+    def _folder(self, title: str) -> str:
+        return str(self.out / "logs" / title.replace(" ", "_"))
+
+    def _places(self, title: str, configuration: str) -> list[str]:
+        """Where a training writes, and what: TensorBoard deselects all runs of a folder that has more than forty.
+
+        A report writes its lines as two runs more, so only the scenarios have one.
+        """
+        folder = self._folder(title)
         # Each run is made once, so it needs no number: TensorBoard shows the folder's name.
-        logger = {"class_path": "TensorBoardLogger", "init_args": {"save_dir": folder, "name": "", "version": ""}}
-        places = [f"--trainer.default_root_dir={folder}", f"--trainer.logger={json.dumps(logger)}"]
-        return [f"--config={GROUP}/{configuration}", *self.options, *places, f"--trainer.callbacks={REPORTS}"]
+        places = {"save_dir": folder, "name": "", "version": "", "default_hp_metric": False}
+        logger = {"class_path": "TensorBoardLogger", "init_args": places}
+        callbacks = [REPORT, CHECKPOINT] if title in SCENARIOS else [CHECKPOINT]
+        return [
+            f"--config={GROUP}/{configuration}",
+            *self.options,
+            f"--trainer.default_root_dir={folder}",
+            f"--trainer.logger={json.dumps(logger)}",
+            f"--trainer.callbacks={json.dumps(callbacks)}",
+        ]
 
 
 def _made(logs: Path) -> list[Path]:

@@ -27,7 +27,9 @@ NAMES = {"accuracy": "accuracy", "f1": "F1"}
 FIGURE = "accuracy_equals_f1.png"
 SHARES_FOLDER = "over_share_of_positives"
 """The TensorBoard run whose steps are the share of positives in per cent."""
-CATEGORY = "accuracy and F1 over % of positives"
+CATEGORY = "% of positives"
+"""The charts over the share of positives; TensorBoard sorts by name, so they come first."""
+ONE, EACH = "one classifier", "trained at each"
 
 Values = dict[str, list[float]]
 
@@ -84,11 +86,12 @@ class Reproduced:
         from lightning_evalkit.sinks import figures
 
         projected, best = self.projected(), self.best()
-        figure = figures.panels(self._panels(projected, best))
-        figures.save(figure, out / FIGURE)
+        shown = self._panels(projected, best)
+        figures.save(figures.panels(shown), out / FIGURE)
         write_json(out / "results.json", self.plain())
         write_text(out / "report.md", self._markdown())
-        self._log(out / "logs" / SHARES_FOLDER, figures.thumbnail(figure), projected, best)
+        images = [figures.thumbnail(figures.panels([panel])) for panel in shown]
+        self._log(out / "logs" / SHARES_FOLDER, images, projected, best)
 
     def plain(self) -> dict[str, Any]:
         """Return all numbers as plain values for JSON."""
@@ -149,19 +152,20 @@ class Reproduced:
 
     # ---- TensorBoard
 
-    def _log(self, folder: Path, image: Any, projected: Values, best: Values) -> None:
-        """Log the figure, the sentence, and every curve as a chart with one line for accuracy and one for F1."""
+    def _log(self, folder: Path, images: Sequence[Any], projected: Values, best: Values) -> None:
+        """Log the figures, the sentence, and every curve as a chart with one line for accuracy and one for F1."""
         from lightning_evalkit.sinks import tensorboard
 
         lines = tensorboard.SubRuns(str(folder))
-        for title, rows in (("one classifier, measured", self.shifted), ("trained at each, measured", self.trained)):
+        for title, rows in ((ONE, self.shifted), (EACH, self.trained)):
             shares = [row.prevalence for row in rows]
             _add(lines, title, shares, {name: [getattr(row, name) for row in rows] for name in NAMES})
-        for title, values in (("one classifier, from its recall and specificity", projected), ("best possible", best)):
+        for title, values in ((f"{ONE}, theory", projected), (f"{EACH}, best possible", best)):
             _add(lines, title, CURVE[1::2], {name: points[1::2] for name, points in values.items()})
         lines.close()
         with tensorboard.opened(str(folder)) as writer:
-            tensorboard.add_image(writer, f"{CATEGORY}/figure", image, 0)
+            for title, image in zip((ONE, EACH), images, strict=True):
+                tensorboard.add_image(writer, f"{CATEGORY}/{title}, figure", image, 0)
             tensorboard.add_text(writer, "findings/crossing", self.sentence(), 0)
 
     # ---- terminal
