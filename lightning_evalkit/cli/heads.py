@@ -28,14 +28,24 @@ class Head(NamedTuple):
         return [f"Question: {self.question}", f"Expected: {self.expected}", *found]
 
     def finding(self, measured: Mapping[str, float]) -> str:
-        """Fill the numbers of a run into the sentence; empty if the run has not measured all of them.
+        """Fill the numbers of a run into the parts of the sentence that it has measured, else into those of validation.
 
-        >>> Head("Is it good?", "yes.", "accuracy {test/accuracy}.").finding({"test/accuracy": 0.91234})
+        >>> head = Head("Is it good?", "yes.", "threshold {val/threshold}; accuracy {test/accuracy}.")
+        >>> head.finding({"test/accuracy": 0.91234})
         'accuracy 0.9123.'
+        >>> head.finding({"val/accuracy": 0.9})
+        'in validation accuracy 0.9.'
         """
-        if any(name not in measured for name in _NUMBER.findall(self.found)):
-            return ""
-        return _NUMBER.sub(lambda name: as_number(measured[name[1]], ".4g"), self.found)
+        parts = self.found.removesuffix(".").split("; ")
+        of_validation = [part.replace("{test/", "{val/") for part in parts if " in test" not in part]
+        found = _measured(parts, measured)
+        before, found = ("", found) if found else ("in validation ", _measured(of_validation, measured))
+        text = f"{before}{'; '.join(found)}." if found else ""
+        return _NUMBER.sub(lambda name: as_number(measured[name[1]], ".4g"), text)
+
+
+def _measured(parts: Sequence[str], measured: Mapping[str, float]) -> list[str]:
+    return [part for part in parts if measured.keys() >= {*_NUMBER.findall(part)}]
 
 
 def as_number(value: float, form: str) -> str:

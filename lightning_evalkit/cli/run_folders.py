@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import yaml  # type: ignore[import-untyped]
+from lightning.pytorch.loggers import TensorBoardLogger
 
 from lightning_evalkit.cli import checkpoints
 from lightning_evalkit.cli.messages import WrongError
@@ -45,7 +46,7 @@ def found(folder: str) -> Run:
     path = Path(folder).expanduser()
     if not path.is_dir():
         raise WrongError(f"expected --run to name the folder of a run, got {folder!r}, which is no folder.")
-    places = [path] if (path / CONFIGURATION).is_file() else [each.parent for each in path.rglob(CONFIGURATION)]
+    places = _runs_in(path)
     runs = [Run(place / CONFIGURATION, newest) for place in places if (newest := _newest(place)) is not None]
     if not runs:
         what = "a checkpoint" if places else f"a {CONFIGURATION}"
@@ -55,6 +56,24 @@ def found(folder: str) -> Run:
         more = f" and {len(groups) - SHOWN} more" if len(groups) > SHOWN else ""
         raise WrongError(f"{folder} has several runs, expected one: --run {', '.join(groups[:SHOWN])}{more}.")
     return max(runs, key=lambda run: _age(run.newest))
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """The folder itself, or else its versions, or else every run below it."""
+    patterns = (CONFIGURATION, f"version_*/{CONFIGURATION}", f"**/{CONFIGURATION}")
+    found = ([each.parent for each in folder.glob(pattern)] for pattern in patterns)
+    return next((places for places in found if places), [])
+
+
+def with_short_run_names(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a trainer with Lightning's default logger, whose runs are called version_0, without lightning_logs."""
+    if options.get("logger") not in (None, True) or options.get("barebones"):
+        return options
+    try:
+        logger = TensorBoardLogger(options.get("default_root_dir") or ".", name="")
+    except ModuleNotFoundError:  # then Lightning writes CSV files
+        return options
+    return options | {"logger": logger}
 
 
 def _experiment(folder: Path) -> Path:

@@ -28,7 +28,7 @@ from lightning_evalkit.cli.messages import WrongError, in_one_line
 from lightning_evalkit.cli.own_options import OwnOptions, split_own
 from lightning_evalkit.cli.predictions import Predictions, check_output
 from lightning_evalkit.cli.progress_bar import progress_bars
-from lightning_evalkit.cli.run_folders import configuration_of, removed_after_failure
+from lightning_evalkit.cli.run_folders import configuration_of, removed_after_failure, with_short_run_names
 from lightning_evalkit.cli.signals import ended_by
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class EvalkitCLI(LightningCLI):
         return super().instantiate_trainer(**kwargs)
 
     def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:  # noqa: F811
-        return super()._instantiate_trainer(config, [*callbacks, *progress_bars(config)])
+        return super()._instantiate_trainer(with_short_run_names(config), [*callbacks, *progress_bars(config)])
 
     def _run_subcommand(self, subcommand: str) -> None:
         with removed_after_failure(self.trainer), checkpoints.rescuing(self.trainer):

@@ -14,12 +14,14 @@ import pandas
 import pytest
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.loggers import CSVLogger
 from rich.console import Console
 from sklearn.metrics import accuracy_score
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from lightning_evalkit.cli import main
+from lightning_evalkit.cli import main, run_folders
+from lightning_evalkit.cli.heads import Head
 from lightning_evalkit.cli.predictions import Predictions
 from lightning_evalkit.cli.progress_bar import OneLineProgressBar
 from lightning_evalkit.cli.training import launched
@@ -117,6 +119,21 @@ def test_a_test_of_a_run_repeats_its_question(left: Left, capsys: Capture):
     assert f"\nCheckpoint: {left.best}\n" in out
 
 
+def test_a_validation_of_a_run_says_what_it_found(left: Left, capsys: Capture):
+    assert main(["validate", "--run", str(left.folder), *QUIET, "--trainer.logger=false"]) == 0
+    out = capsys.readouterr().out
+    accuracy = re.findall(r"^ *accuracy +([\d.]+)$", out, re.M)[0]
+    assert f"Found:      in validation accuracy {float(accuracy):.4g}, F1 " in out
+
+
+def test_only_what_a_command_measured_is_said_to_be_found():
+    head = Head("?", "!", "threshold {val/threshold}; cost in test {test/cost}; recall {test/recall}, {val/recall}.")
+    assert head.finding({"test/cost": 0.25, "test/recall": 0.5}) == "cost in test 0.25."
+    assert head.finding({"val/cost": 0.2, "val/recall": 0.5}) == "in validation recall 0.5, 0.5."
+    assert head.finding({"val/threshold": 0.1}) == "threshold 0.1."
+    assert head.finding({"train/loss": 1.0}) == ""
+
+
 def test_an_own_configuration_is_not_tested_and_undefined_is_said(capsys: Capture):
     few = ("--data.train_size=40", "--data.val_size=40", "--data.test_size=40", "--trainer.max_epochs=1")
     words = ["fit", *BINARY, *few, *QUIET, "--trainer.callbacks=[{class_path: ModelCheckpoint}]"]
@@ -167,6 +184,24 @@ def told(capsys: Capture, *words: str) -> str:
     return err
 
 
+def test_a_run_is_called_by_its_version_alone(left: Left):
+    assert left.folder == left.root / "version_0", "TensorBoard shows this path beside every line"
+    assert [*left.folder.glob("events.out.*")]
+
+
+def test_own_versions_of_a_folder_come_before_runs_below_it(copied: Path, tmp_path: Path):
+    shutil.copytree(copied, tmp_path / "all" / "other")
+    shutil.copytree(copied / "version_0", tmp_path / "all" / "version_3")
+    assert run_folders.found(str(tmp_path / "all")).configuration.parent == tmp_path / "all" / "version_3"
+
+
+@pytest.mark.parametrize("options", [{"logger": False}, {"barebones": True}, {"logger": [CSVLogger("here")]}])
+def test_only_the_default_logger_is_replaced(options: dict[str, Any]):
+    assert run_folders.with_short_run_names(options) is options
+    given = run_folders.with_short_run_names({"logger": True, "default_root_dir": "there"})["logger"]
+    assert (given.save_dir, given.name, given.log_dir) == ("there", "", "there/version_0")
+
+
 def test_what_is_no_run_is_told(left: Left, copied: Path, tmp_path: Path, capsys: Capture):
     assert "got 'nowhere', which is no folder" in told(capsys, "test", "--run", "nowhere")
     (tmp_path / "empty").mkdir()
@@ -174,8 +209,7 @@ def test_what_is_no_run_is_told(left: Left, copied: Path, tmp_path: Path, capsys
     shutil.copytree(copied, tmp_path / "two" / "other")
     shutil.move(copied, tmp_path / "two" / "moved")
     line = told(capsys, "predict", "--run", "two")
-    assert "two has several runs, expected one: --run two/moved/" in line
-    assert "two/other/" in line
+    assert "two has several runs, expected one: --run two/moved, two/other." in line
     for path in (tmp_path / "two" / "other").rglob("*.ckpt"):
         path.unlink()
     assert "it is without a checkpoint" in told(capsys, "test", "--run", "two/other")
