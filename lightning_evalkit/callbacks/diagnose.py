@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ from lightning_evalkit.callbacks.parts.stage_hooks import StageHooks
 from lightning_evalkit.diagnosis.accepted import accepted
 from lightning_evalkit.diagnosis.numbers import seen_counts
 from lightning_evalkit.diagnosis.report import Diagnosis, about_subject, joined, judged, without_known
-from lightning_evalkit.diagnosis.seen import SANITY, Owner
+from lightning_evalkit.diagnosis.seen import SANITY, Owner, SeenRun
+from lightning_evalkit.evaluation.diagnosing import candidates_of
 from lightning_evalkit.reports.loggers import tensorboards
 from lightning_evalkit.reports.soft_failures import SoftFailures
 from lightning_evalkit.sinks.files import write_json
@@ -21,8 +23,7 @@ from lightning_evalkit.trainer import steps_done
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from lightning_evalkit.counts import Counts
-    from lightning_evalkit.diagnosis.seen import SeenRun
+    from lightning_evalkit.diagnosis.seen import SeenWait
     from lightning_evalkit.evaluation.stages import Stage
     from lightning_evalkit.trainer import LightningModule, Trainer
 
@@ -34,9 +35,10 @@ class Diagnose(StageHooks, RestoringCallback):
     """Finds metrics that are shared, not reset, logged as values, merged, padded or misread, and names the remedy.
 
     It changes no number and waits for no device within an epoch. At the end of validation or test it prints its
-    findings, and prints them again only if they have changed. ``diagnosis`` holds the last findings; they are also
+    findings, and prints them again only if there are new ones. ``diagnosis`` holds the last findings; they are also
     written to diagnosis.json in the log folder (with ``sarif=True`` to diagnosis.sarif too) and to TensorBoard's text
-    tab.
+    tab. The rules on numbers look at what this package's evaluations computed in validation and test, and at the tables
+    of stock binary metrics.
 
     ``ignore`` lists codes of rules (``evalkit rules`` shows all). ``baseline`` is a JSON file of accepted findings: a
     list of fingerprints, or a diagnosis.json. With ``strict=True`` a run that has errors is saved and then ends with
@@ -55,20 +57,57 @@ class Diagnose(StageHooks, RestoringCallback):
         self.known = accepted(baseline) if baseline else ()
         self.diagnosis = Diagnosis(())
         self._watch: Watch | None = None
-        self._said: tuple[str, ...] = ()
+        self._said: set[str] = set()
+        self._found: set[str] = set()
         self._failures = SoftFailures("Diagnose")
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Start to watch; the module has all its metrics by now."""
+        """Begin a run; the module's own ``setup``, which may make metrics, comes later."""
         self.leave(trainer)
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Begin to watch, once the module has all its metrics."""
+        self._enter(trainer, pl_module)
+
+    def _enter(self, trainer: Trainer, module: LightningModule) -> None:
+        if self._watch is not None:
+            return
         with self._failures.going_on("watch the run"):
-            self._watch = Watch(trainer, pl_module)
-            self._watch.enter()
+            watch = Watch(trainer, module, lambda wait: self._waits(trainer, wait))
+            self._watch = watch
+            watch.enter()
+            if watch.seen.guards:  # before the run waits for ever
+                self._add(trainer, SeenRun(guards=watch.seen.guards, ranks=watch.seen.ranks))
 
     def leave(self, trainer: Trainer) -> None:
         if self._watch is not None:
             self._watch.leave()
             self._watch = None
+
+    # ---- runs that hang or fail
+
+    def _waits(self, trainer: Trainer, wait: SeenWait) -> None:
+        """Say that this rank waits in vain; a thread of its own calls this."""
+        if self._watch is not None:
+            self._watch.seen.waits.append(wait)
+            self._add(trainer, SeenRun(waits=[wait], ranks=self._watch.seen.ranks), on_any_rank=True)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Say what the exception shows, and put everything back."""
+        if self._watch is not None:
+            with self._failures.going_on("judge the exception"):
+                self._add(trainer, self._watch.failed(exception), on_any_rank=True)
+        super().on_exception(trainer, pl_module, exception)
+
+    def _add(self, trainer: Trainer, seen: SeenRun, on_any_rank: bool = False) -> None:
+        """Show what was seen between two judgements, and what was found before."""
+        found = judged(seen, "run", self.ignore, self.known)
+        new = tuple(each for each in found.findings if each.fingerprint not in self._said)
+        if new:
+            self.diagnosis = joined([self.diagnosis, replace(found, findings=new)])
+            self._said |= {finding.fingerprint for finding in new}
+            if on_any_rank or trainer.is_global_zero:
+                self._show(trainer)
 
     # ---- steps
 
@@ -76,7 +115,8 @@ class Diagnose(StageHooks, RestoringCallback):
         self, trainer: Trainer, module: LightningModule, stage: Stage, batch: Any, number: int, dataloader: int
     ) -> None:
         if self._watch is not None:
-            self._watch.begin(stage)
+            place = SANITY if trainer.sanity_checking else stage
+            self._watch.begin(Owner(place, dataloader, trainer.current_epoch))
 
     def batch_end(
         self,
@@ -89,18 +129,18 @@ class Diagnose(StageHooks, RestoringCallback):
         dataloader: int,
     ) -> None:
         if self._watch is not None:
-            owner = Owner(SANITY if trainer.sanity_checking else stage, dataloader, trainer.current_epoch)
-            self._watch.end(owner, batch, number == 0)
+            self._watch.end(batch, number == 0)
 
     # ---- epochs
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._start(trainer, "val")
+        self._start(trainer, pl_module, "val")
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._start(trainer, "test")
+        self._start(trainer, pl_module, "test")
 
-    def _start(self, trainer: Trainer, stage: str) -> None:
+    def _start(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        self._enter(trainer, module)
         if self._watch is not None:
             with self._failures.going_on("look at the loaders"):
                 self._watch.mark(stage)
@@ -130,28 +170,28 @@ class Diagnose(StageHooks, RestoringCallback):
         with self._failures.going_on("judge the run"):
             self._watch.reported()
             self._watch.rest()
-            self.diagnosis = self._judged(self._watch.seen)
+            self.diagnosis = self._judged(self._watch)
             shown = (*self.diagnosis.issues, *(self.diagnosis.tips if self.hints else ()))
-            said = tuple(sorted(finding.fingerprint for finding in shown))
-            if trainer.is_global_zero and said != self._said:
-                self._said = said
-                self._show(trainer)
+            found = {finding.fingerprint for finding in shown}
+            if trainer.is_global_zero and found != self._found:
+                self._show(trainer, is_new=not found <= self._said)
+            self._said, self._found = self._said | found, found
 
-    def _judged(self, seen: SeenRun) -> Diagnosis:
-        """Apply the rules on runs once, and the rules on numbers to every table that the metrics hold."""
-        found = [judged(seen, "run", self.ignore, self.known)]
-        tables: list[Counts] = []
-        for metric in seen.metrics.values():
-            if metric.table is not None and metric.table not in tables:
-                tables.append(metric.table)
-                numbers = judged(seen_counts(metric.table), "numbers", self.ignore)
-                found.append(about_subject(numbers, metric.path))
+    def _judged(self, watch: Watch) -> Diagnosis:
+        """Apply the rules on runs once, and the rules on numbers to every evaluation and table of the run."""
+        found = [judged(watch.seen, "run", self.ignore, self.known)]
+        for path, table, values in watch.tables():
+            numbers = replace(seen_counts(table), candidates=candidates_of(table, values))
+            found.append(about_subject(judged(numbers, "numbers", self.ignore), path))
+        found += watch.own.judged(self.ignore, watch.monitored)
         return without_known(joined(found), self.known)
 
-    def _show(self, trainer: Trainer) -> None:
+    def _show(self, trainer: Trainer, is_new: bool = True) -> None:
+        """Print what is new, and write everything that holds now."""
         text = Diagnosis(self.diagnosis.findings if self.hints else self.diagnosis.issues, self.diagnosis.passed)
-        print("\nDiagnose: " if trainer.progress_bar_callback else "Diagnose: ", end="")  # below the bar
-        show_diagnosis(text)
+        if is_new:
+            print("\nDiagnose: " if trainer.progress_bar_callback else "Diagnose: ", end="")  # below the bar
+            show_diagnosis(text)
         for board in tensorboards(trainer):
             board.text("diagnosis", text.markdown(), steps_done(trainer))
         if (folder := _folder(trainer)) is not None:

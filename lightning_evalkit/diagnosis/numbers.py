@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isnan
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lightning_evalkit.statistics import find
 
@@ -37,6 +37,15 @@ class SeenScores:
     """Whether there are at most two different scores."""
 
 
+class Candidates(NamedTuple):
+    """The values of one statistic among which the best was chosen, such as one for each epoch."""
+
+    values: tuple[float, ...]
+    standard_error: float
+    """Of one of them, by its interval."""
+    higher_is_better: bool = True
+
+
 @dataclass(frozen=True)
 class SeenNumbers:
     """The counts and the reported numbers of one evaluation; ``tables`` are of each class or label, by name.
@@ -60,6 +69,8 @@ class SeenNumbers:
     """The tables of the training data, by the same names, where they were given."""
     comparisons: dict[str, Comparison] = field(default_factory=dict)
     """How far another evaluation is from this one, statistic by statistic."""
+    candidates: dict[str, Candidates] = field(default_factory=dict)
+    """Statistics whose best value was chosen on these samples."""
 
     @property
     def table(self) -> Counts | None:

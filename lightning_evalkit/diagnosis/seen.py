@@ -116,6 +116,32 @@ class SeenLoader:
     repeats: int
 
 
+class SeenGuard(NamedTuple):
+    """A ``compute`` in the source of the module that only some ranks reach."""
+
+    metric: str
+    function: str
+    condition: str
+
+
+class SeenWait(NamedTuple):
+    """A rank that waits for another to join a metric, while the other has ended the epoch without doing so."""
+
+    metric: str
+    rank: int
+    syncs: int
+    other: int
+    other_syncs: int
+
+
+class SeenRefusal(NamedTuple):
+    """A name under which several values were logged, which Lightning refuses; and the metric that they came from."""
+
+    name: str
+    metric: str
+    shape: tuple[int, ...]
+
+
 @dataclass
 class SeenRun:
     """Everything that the rules on a run look at."""
@@ -130,6 +156,11 @@ class SeenRun:
     """The sizes that Lightning could choose from, where it had to guess the batch size."""
     class_weights: tuple[str, ...] = ()
     """Losses with class weights, by path: their mean over batches is not their mean over samples."""
+    guards: list[SeenGuard] = field(default_factory=list)
+    waits: list[SeenWait] = field(default_factory=list)
+    refusals: list[SeenRefusal] = field(default_factory=list)
+    inference_states: list[str] = field(default_factory=list)
+    """Metrics whose update raised, because their state was made in inference mode."""
     ranks: int = 1
     exact: bool = False
     """Whether repeats of padded samplers are left out by ExactDistributedEvaluation."""

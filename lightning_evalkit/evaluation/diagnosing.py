@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.counts import Counts
-from lightning_evalkit.diagnosis.numbers import SeenNumbers, seen_counts
+from lightning_evalkit.diagnosis.numbers import Candidates, SeenNumbers, seen_counts
 from lightning_evalkit.diagnosis.report import Diagnosis, judged
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation.seen_scores import seen_scores, seen_sharpness
 from lightning_evalkit.inputs import Multiclass, Multilabel
 from lightning_evalkit.inputs.numbers import checked_share
+from lightning_evalkit.intervals import table_interval
+from lightning_evalkit.intervals.binomial import normal_quantile
+from lightning_evalkit.statistics import find
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
 
     from lightning_evalkit.diagnosis.numbers import Task
     from lightning_evalkit.evaluation.base import Evaluation
@@ -27,12 +31,14 @@ def diagnose(
     known: Collection[str] = (),
     train: Evaluation | Counts | None = None,
     against: Evaluation | Counts | None = None,
+    candidates: Mapping[str, Sequence[float]] | None = None,
 ) -> Diagnosis:
     """Apply the rules on numbers; ``prevalence`` is the share of positives where the model will be used.
 
     ``train`` holds the counts of the training data, whose class frequencies may differ, and ``against`` the counts of
-    another model to compare with. ``ignore`` lists codes of rules, ``known`` fingerprints of findings that were
-    accepted before.
+    another model to compare with. ``candidates`` holds, by statistic, the values of all epochs or models if the best of
+    them was chosen on these samples: {"f1": [0.71, 0.80, 0.79]}. ``ignore`` lists codes of rules, ``known``
+    fingerprints of findings that were accepted before.
 
     >>> from lightning_evalkit import Counts, diagnose
     >>> [finding.code for finding in diagnose(Counts(tp=40, fp=10, fn=10, tn=40)).findings]
@@ -47,6 +53,8 @@ def diagnose(
         from lightning_evalkit.evaluation.comparison import compare
 
         numbers = replace(numbers, comparisons=compare(against, seen))
+    if candidates is not None:
+        numbers = replace(numbers, candidates=candidates_of(seen, candidates))
     return judged(numbers, "numbers", ignore, known)
 
 
@@ -65,6 +73,20 @@ def _tables_of(train: Evaluation | Counts, numbers: SeenNumbers) -> dict[str, Co
     return tables
 
 
+def candidates_of(seen: Evaluation | Counts, values: Mapping[str, Sequence[float]]) -> dict[str, Candidates]:
+    """Add the standard error of one candidate to each statistic whose interval is known."""
+    found = {}
+    for name, each in values.items():
+        if isinstance(seen, Counts):
+            interval, better = table_interval(seen.exact(), find(name)), find(name).higher_is_better
+        else:
+            interval, better = seen.interval(name), seen[name].higher_is_better
+        if interval.known and better is not None:
+            known = tuple(float(value) for value in each if not isnan(value))
+            found[name] = Candidates(known, interval.width / (2 * normal_quantile(interval.level)), better)
+    return found
+
+
 class Diagnosing:
     """Adds ``diagnose`` to an evaluation."""
 
@@ -75,9 +97,18 @@ class Diagnosing:
         known: Collection[str] = (),
         train: Evaluation | Counts | None = None,
         against: Evaluation | Counts | None = None,
+        candidates: Mapping[str, Sequence[float]] | None = None,
     ) -> Diagnosis:
         """Apply the rules on numbers to the counts so far; every rank must call it, as it is a collective."""
-        return diagnose(self, prevalence, ignore, known, train, against)  # type: ignore[arg-type]  # an evaluation
+        return diagnose(
+            self,  # type: ignore[arg-type]  # an evaluation
+            prevalence,
+            ignore,
+            known,
+            train,
+            against,
+            candidates,
+        )
 
 
 def seen_numbers(evaluation: Evaluation, prevalence: float | None = None) -> SeenNumbers:

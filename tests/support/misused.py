@@ -360,6 +360,55 @@ class Called(Good):
         self.log("val/f1", self.f1)
 
 
+class EachValue(Steps):
+    """One number for each class, under a name of its own."""
+
+    def make(self) -> None:
+        self.f1 = stock.MulticlassF1Score(2, average=None)
+
+    def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
+        self.f1.update((logits > 0).long(), target)
+
+    def end(self) -> None:
+        self.log_dict({f"val/f1/{label}": value for label, value in enumerate(self.f1.compute())})
+        self.f1.reset()
+
+
+class SeveralValues(EachValue):
+    """Lightning refuses it."""
+
+    def end(self) -> None:
+        self.log_dict({"val/f1": self.f1.compute()})
+
+
+class SeveralInAStep(EachValue):
+    def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
+        self.log("val/f1", self.f1((logits > 0).long(), target))
+
+
+class ValidatedBefore(Steps):
+    """Validated before it is trained: validate resets the state in inference mode, and fit may not change that."""
+
+    def make(self) -> None:
+        self.mean = MeanMetric()
+
+    def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
+        self.mean.update(logits.square().mean())
+        self.log("val/size", self.mean)
+
+
+class ResetBefore(ValidatedBefore):
+    """Fit begins with a state of its own."""
+
+    def on_fit_start(self) -> None:
+        self.mean.reset()
+
+
+RAISING: dict[str, tuple[type[Steps], type[Steps]]] = {
+    "EK122": (SeveralValues, EachValue),
+    "EK125": (ValidatedBefore, ResetBefore),
+}
+"""Misuses that end a run in an exception, by the rule that explains it, and the corrected twin."""
 MISUSES: dict[str, tuple[type[Steps], type[Steps]]] = {
     "EK101": (ValueLogged, Good),
     "EK102": (OneForBoth, Good),

@@ -90,6 +90,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "argparse:_ArgumentGroup": ("_group_actions",),
     # torch and Python.
     "torch.nn:Module": ("_buffers", "_modules"),
+    "torch.distributed.distributed_c10d": ("_get_default_store",),
     "torch.utils.tensorboard:SummaryWriter": ("_get_file_writer",),
     "threading": ("_shutdown",),
     "atexit": ("_run_exitfuncs",),

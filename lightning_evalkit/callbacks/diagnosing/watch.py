@@ -10,32 +10,48 @@ from torch.nn import CrossEntropyLoss, Module, NLLLoss
 from torch.utils.data import DataLoader, DistributedSampler
 from torchmetrics import Metric, MetricCollection
 
+from lightning_evalkit.callbacks.diagnosing.failures import inference_states
 from lightning_evalkit.callbacks.diagnosing.given import Facts
+from lightning_evalkit.callbacks.diagnosing.guards import guards
+from lightning_evalkit.callbacks.diagnosing.own_numbers import OwnNumbers
 from lightning_evalkit.callbacks.diagnosing.values import ReturnedValues
+from lightning_evalkit.callbacks.diagnosing.waiting import Waiting
 from lightning_evalkit.callbacks.diagnosing.watched import WatchedMetric
 from lightning_evalkit.callbacks.exact_distributed.callback import ExactDistributedEvaluation
 from lightning_evalkit.callbacks.exact_distributed.metrics import metrics
 from lightning_evalkit.callbacks.parts.method_patch import MethodPatches
-from lightning_evalkit.diagnosis.seen import Owner, SeenLoader, SeenLog, SeenMonitor, SeenRun
+from lightning_evalkit.diagnosis.seen import SANITY, Owner, SeenLoader, SeenLog, SeenMonitor, SeenRefusal, SeenRun
 from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.evaluation.entry import Entry
-from lightning_evalkit.trainer import callbacks_of, evaluation_loaders, monitors_of
+from lightning_evalkit.trainer import TrainerFn, callbacks_of, evaluation_loaders, monitors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lightning_evalkit.counts import Counts
+    from lightning_evalkit.diagnosis.seen import SeenWait
     from lightning_evalkit.trainer import LightningModule, Trainer
 
-STEP_OF = {"train": "training_step", "val": "validation_step", "test": "test_step"}
+STATISTICS = {
+    "BinaryAccuracy": "accuracy",
+    "BinaryF1Score": "f1",
+    "BinaryPrecision": "precision",
+    "BinaryRecall": "recall",
+    "BinarySpecificity": "specificity",
+}
+"""What the value of a stock metric is in the table of its counts."""
+STEP_OF = {"train": "training_step", "val": "validation_step", SANITY: "validation_step", "test": "test_step"}
 
 
 class Watch:
     """Puts hooks around the metrics and the ``log`` of a module, and takes them off in ``leave``."""
 
-    def __init__(self, trainer: Trainer, module: LightningModule) -> None:
+    def __init__(self, trainer: Trainer, module: LightningModule, on_wait: Callable[[SeenWait], None]) -> None:
         self.trainer, self.module = trainer, module
         self.seen = SeenRun(ranks=trainer.world_size)
         self._values, self._patches, self._step = ReturnedValues(), MethodPatches(), ""
+        self._refused: tuple[str, Any] = ("", None)
+        self._owner: Owner | None = None
         facts = {labels: Facts(labels) for labels in (False, True)}
         self.watched: dict[str, WatchedMetric] = {}
         for path, metric in _outermost(metrics(trainer, module)):
@@ -48,16 +64,31 @@ class Watch:
         self.seen.class_weights = tuple(path for path, each in module.named_modules() if _is_weighted_loss(each))
         self.seen.exact = any(isinstance(each, ExactDistributedEvaluation) for each in callbacks_of(trainer))
         self._handles: list[Any] = []
+        self.own = OwnNumbers(self._patches, lambda: bool(self._step))
+        self.monitored: dict[str, list[float]] = {}
+        self._waiting: Waiting | None = None
+        if trainer.world_size > 1:
+            owners = [module, *callbacks_of(trainer)]
+            self.seen.guards = [guard for owner in owners for guard in guards(owner, module)]
+            if torch.distributed.is_available() and torch.distributed.is_initialized():
+                self._waiting = Waiting(on_wait)
 
     def enter(self) -> None:
         """Begin."""
         for each in self.watched.values():
             each.enter(self._patches)
+            if self._waiting is not None:
+                joined = each.metric.tally if isinstance(each.metric, Evaluation) else each.metric
+                self._waiting.follow(each.seen.path, joined, self._patches)
+        if self._waiting is not None:
+            self._waiting.enter(self.module, self._patches)
         self._handles = [each.register_forward_hook(self._collected(path)) for path, each in self._collections]
         self._patches.place(self.module, "log", self._log)
 
     def leave(self) -> None:
         """Restore everything."""
+        if self._waiting is not None:
+            self._waiting.leave()
         for each in self.watched.values():
             each.leave()
         while self._handles:
@@ -75,23 +106,36 @@ class Watch:
 
     # ---- steps
 
-    def begin(self, stage: str) -> None:
-        """A step begins."""
-        self._step = STEP_OF[stage]
+    def begin(self, owner: Owner) -> None:
+        """A step begins; what was counted since the last one ended is of the owner before: hooks count there too."""
+        if owner != self._owner:
+            self._see_rest()
+            self._owner = owner
+        self._step = STEP_OF[owner.stage]
 
-    def end(self, owner: Owner, batch: Any, first: bool) -> None:
+    def _see_rest(self) -> None:
+        """Other callbacks, and the module's own hooks, count a batch after this callback has seen it."""
+        if self._owner is not None:
+            for each in self.watched.values():
+                each.owners.see(self._owner)
+
+    def end(self, batch: Any, first: bool) -> None:
         """A step has ended."""
         self._step = ""
-        for each in self.watched.values():
-            each.owners.see(owner)
+        self._see_rest()
         if first:
             sizes = sorted(set(_sizes(batch)))
             if len(sizes) > 1:
                 self.seen.ambiguous_batch = " and ".join(map(str, sizes))
             self._values.forget()
+            self.own.look(self.trainer, self.module)
 
     def _log(self, log: Callable[..., None], name: str, value: Any, *args: Any, **kwargs: Any) -> None:
-        log(name, value, *args, **kwargs)
+        try:
+            log(name, value, *args, **kwargs)
+        except Exception:
+            self._refused = (name, value)
+            raise
         owner = value if not isinstance(value, Entry) else None
         path = self._paths.get(id(owner), "") or self._values.source(value) or self._evaluation_of(value)
         source = "object" if isinstance(value, Metric) else "value" if path else "plain"
@@ -120,6 +164,7 @@ class Watch:
 
     def read(self) -> None:
         """Read states and loaders; this reads from the device."""
+        self._see_rest()
         logs = self.seen.logs.values()
         for path, each in self.watched.items():
             each.read(self.seen.ranks == 1, any(log.metric == path and log.source == "value" for log in logs))
@@ -132,10 +177,28 @@ class Watch:
         self.seen.monitors = [SeenMonitor(*each) for each in monitors_of(self.trainer)]
 
     def reported(self) -> None:
-        """Note the values that the trainer reported under the logged names."""
-        for name, value in self.trainer.callback_metrics.items():
-            if name in self.seen.logs:
-                self.seen.logs[name].reported = float(value)
+        """Note the values that the trainer reported under the logged names, and every value of a monitored one."""
+        values = {k: float(v) for k, v in self.trainer.callback_metrics.items() if v.numel() == 1}
+        for name in values.keys() & self.seen.logs.keys():
+            self.seen.logs[name].reported = values[name]
+        self.seen.refusals = self._several()
+        if self.trainer.state.fn == TrainerFn.FITTING:
+            for name in values.keys() & {each.name for each in self.seen.monitors}:
+                self.monitored.setdefault(name, []).append(values[name])
+
+    def tables(self) -> Iterator[tuple[str, Counts, dict[str, list[float]]]]:
+        """Yield every table that metrics hold, once, with the values of monitored statistics so far."""
+        owners: list[tuple[str, Counts, dict[str, list[float]]]] = []
+        for metric in self.seen.metrics.values():
+            if metric.table is None:
+                continue
+            if metric.table not in (table for _, table, _ in owners):
+                owners.append((metric.path, metric.table, {}))
+            values = next(values for _, table, values in owners if table == metric.table)
+            for log in self.seen.logs_of(metric):
+                if log.name in self.monitored and metric.kind in STATISTICS:
+                    values[STATISTICS[metric.kind]] = self.monitored[log.name]
+        return iter(owners)
 
     def rest(self) -> None:
         """Between epochs: notice resets."""
@@ -145,10 +208,37 @@ class Watch:
     def mark(self, stage: str) -> None:
         """A validation or test begins."""
         self.rest()
+        self.own.begin(not self.trainer.sanity_checking)
         for each in self.watched.values():
             each.mark()
         for log in self.seen.logs.values():
             log.batches = 0 if log.hook == STEP_OF[stage] else log.batches
+
+    def failed(self, exception: BaseException) -> SeenRun:
+        """Tell only what an exception shows: an interrupted epoch says little."""
+        name, value = self._refused
+        refusals = self._several()
+        if isinstance(value, torch.Tensor) and value.numel() != 1:
+            path = self._values.source(value)
+            refusals = [SeenRefusal(name, self._described(path), tuple(value.shape))]
+        paths = {id(each.metric): path for path, each in self.watched.items()}
+        wait = self._waiting.look_again() if self._waiting is not None and not self.seen.waits else None
+        waits = [] if wait is None else [wait]
+        return SeenRun(
+            refusals=refusals,
+            inference_states=inference_states(exception, paths),
+            waits=waits,
+            ranks=self.seen.ranks,
+        )
+
+    def _several(self) -> list[SeenRefusal]:
+        """Metrics that are logged as objects and compute several values."""
+        logs = [log for log in self.seen.logs.values() if log.source == "object" and log.metric in self.watched]
+        shapes = [(log, self.watched[log.metric].shape) for log in logs]
+        return [SeenRefusal(log.name, self._described(log.metric), shape) for log, shape in shapes if shape]
+
+    def _described(self, path: str) -> str:
+        return f"{path} ({self.watched[path].seen.kind})" if path in self.watched else path
 
     def look_at_loaders(self, stage: str) -> None:
         """Count the rows that padded samplers repeat in validation or test."""

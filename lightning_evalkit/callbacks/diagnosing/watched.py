@@ -48,6 +48,8 @@ class WatchedMetric:
         self._given = Given(facts[self.seen.kind.endswith(RANKING)])
         self._handles: list[Any] = []
         self._epoch: EpochState | None = None
+        self.shape: tuple[int, ...] = ()
+        """Of what was computed last, if it was several values."""
         self.owners: Owners
 
     def enter(self, patches: MethodPatches) -> None:
@@ -79,6 +81,7 @@ class WatchedMetric:
         if not self._inside:
             self.seen.computes += 1
             self.seen.computed_in_steps += self._in_step()
+            self.shape = tuple(value.shape) if isinstance(value, torch.Tensor) and value.numel() != 1 else ()
             self._values.remember(self.seen.path, value)
         return value
 

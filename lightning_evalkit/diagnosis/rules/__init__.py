@@ -3,9 +3,11 @@
 from lightning_evalkit.diagnosis.rules import against as against
 from lightning_evalkit.diagnosis.rules import calibration as calibration
 from lightning_evalkit.diagnosis.rules import classes as classes
+from lightning_evalkit.diagnosis.rules import failures as failures
 from lightning_evalkit.diagnosis.rules import logging as logging
 from lightning_evalkit.diagnosis.rules import majority as majority
 from lightning_evalkit.diagnosis.rules import scores as scores
+from lightning_evalkit.diagnosis.rules import selection as selection
 from lightning_evalkit.diagnosis.rules import sharing as sharing
 from lightning_evalkit.diagnosis.rules import structure as structure
 from lightning_evalkit.diagnosis.rules import tables as tables
