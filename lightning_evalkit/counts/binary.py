@@ -156,7 +156,6 @@ class BinaryCounter(EagerOrDeferred):
         return Evidence(self.task, self.counts(totals))
 
     def ledger(self, totals: Totals) -> Ledger:
-        """The bookkeeping; samples counted one by one are a batch each."""
         integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
         names = ("positives", "negatives", "ignored", "samples", "guessed", "updates")
         *classes, ignored, samples, guessed, updates = self.layout.integers.numbers(integers, *names)

@@ -104,5 +104,5 @@ class EagerOrDeferred:
         raise NotImplementedError
 
     def ledger(self, totals: Totals) -> Ledger:
-        """The bookkeeping in these totals."""
+        """The bookkeeping in these totals; samples counted one by one are a batch each."""
         raise NotImplementedError

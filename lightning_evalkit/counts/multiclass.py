@@ -243,7 +243,6 @@ class MulticlassCounter(EagerOrDeferred):
         return torch.stack([self.layout.integers.read(integers, name).sum(-1) for name in names]).sum(0)
 
     def ledger(self, totals: Totals) -> Ledger:
-        """The bookkeeping; samples counted one by one are a batch each."""
         integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
         names = ("ignored", "samples", "updates")
         ignored, samples, updates = map(sum, self.layout.integers.numbers(integers, *names))

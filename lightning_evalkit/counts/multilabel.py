@@ -212,7 +212,6 @@ class MultilabelCounter(EagerOrDeferred):
         return Evidence(self.task, self.counts(totals), sample_sums=rows)
 
     def ledger(self, totals: Totals) -> Ledger:
-        """The bookkeeping; samples counted one by one are a batch each."""
         integers = totals.integers.sum(0) if self.task.samplewise else totals.integers
         names = ("positives", "negatives", "ignored", "elements", "guessed", "updates")
         *classes, ignored, elements, guessed, updates = self.layout.integers.numbers(integers, *names)

@@ -25,7 +25,6 @@ class CountMetric(Tally):
 
     @property
     def counts(self) -> Counts:
-        """The counts over all ranks; readable also when ``compute`` raises because of invalid samples."""
         return self.counter.counts(self.global_totals)
 
     def value_of(self, totals: Totals) -> Tensor:

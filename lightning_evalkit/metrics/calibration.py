@@ -57,12 +57,10 @@ class BinaryCalibrationError(CalibrationErrorMetric):
         super().__init__(task, n_bins, norm, validate_args, **kwargs)
 
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
-        """Count a batch. If it raises, nothing of the batch was counted."""
         super().update(preds, target, sample_weight)
         self.precision = torch.promote_types(self.precision or preds.dtype, preds.dtype)
 
     def reset(self) -> None:
-        """Return to no samples."""
         super().reset()
         self.precision = None
 

@@ -51,7 +51,6 @@ class GroupMetric(GroupTally):
     def update(  # type: ignore[override]
         self, preds: Tensor, target: Tensor, groups: Tensor, sample_weight: Tensor | None = None
     ) -> None:
-        """Count a batch, each sample in its group. If it raises, nothing of the batch was counted."""
         super().update(preds, target, groups.flatten(), sample_weight)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:

@@ -43,7 +43,6 @@ class ScoreMetric(Tally):
         super().__init__((StoredScores if task.binning.kind == "exact" else ScoreCounter)(task), **kwargs)
 
     def reset(self) -> None:
-        """Return to no samples."""
         super().reset()
         if isinstance(self.counter, StoredScores):
             self.counter.seen = 0

@@ -28,7 +28,7 @@ class Board(Protocol):
         """Show precision and recall from counts at evenly spaced thresholds."""
 
 
-class TensorBoard:
+class TensorBoard(Board):
     """The event file of a TensorBoardLogger, tagged as the logger tags its scalars."""
 
     def __init__(self, logger: Any) -> None:
@@ -44,26 +44,22 @@ class TensorBoard:
         return tag_of(self.logger, tag)
 
     def image(self, tag: str, pixels: NDArray[np.uint8], step: int) -> None:
-        """Show an image of shape (height, width, 3)."""
         tensorboard.add_image(self.writer, self.tag(tag), pixels, step)
 
     def text(self, tag: str, markdown: str, step: int) -> None:
-        """Show a text in Markdown."""
         tensorboard.add_text(self.writer, self.tag(tag), markdown, step)
 
     def pr_curve(self, tag: str, counts: Counts, step: int) -> None:
-        """Show precision and recall from counts at evenly spaced thresholds."""
         tensorboard.add_pr_curve(self.writer, self.tag(tag), counts, step)
 
 
-class Images:
+class Images(Board):
     """A logger with ``log_image(key, images, step)``, the method that Lightning's Wandb logger has."""
 
     def __init__(self, logger: Any) -> None:
         self.logger = logger
 
     def image(self, tag: str, pixels: NDArray[np.uint8], step: int) -> None:
-        """Show an image of shape (height, width, 3)."""
         self.logger.log_image(tag, [pixels], step=step)
 
     def text(self, tag: str, markdown: str, step: int) -> None:

@@ -88,7 +88,6 @@ class TemperatureScaling(Scaling):
         self.register_buffer("temperature", torch.ones(()))
 
     def fit(self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> TemperatureScaling:
-        """Fit to held-out logits and targets; a weight of 2 equals two samples, 0 removes the sample."""
         return self.adopt(self._checked(*self._tensors(logits, target, sample_weight)))
 
     def adopt(self, profile: Profile) -> TemperatureScaling:

@@ -27,7 +27,6 @@ class EvidenceTally(Tally):
 
     @property
     def counts(self) -> Counts:
-        """The counts over all ranks; readable also when ``compute`` raises because of invalid samples."""
         return self.evidence.counts
 
     def compute(self) -> Evidence:

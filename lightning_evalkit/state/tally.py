@@ -40,7 +40,7 @@ class Tally(HeldState):
 
     @property
     def counts(self) -> Counts:
-        """Refuse, unless the metric counts."""
+        """The counts over all ranks, readable also when ``compute`` raises; refused if nothing is counted."""
         raise InputError(self.without_counts)
 
     @property
