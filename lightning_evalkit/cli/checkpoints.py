@@ -94,7 +94,7 @@ def _rescued(trainer: Trainer) -> str:
     place, step = f"results are written to {' and '.join(sorted(folders))}", trainer.global_step
     saved = [last_saved(each) for each in trainer.checkpoint_callbacks] if step else []
     path = next((path for at, path in saved if at == step), "") or (_saved_elsewhere(trainer) if saved else "")
-    return f"{place}. What was learnt is kept: --ckpt_path {path} goes on from step {step}." if path else f"{place}."
+    return f"{place}. What was learnt is kept: --ckpt_path {path} resumes from step {step}." if path else f"{place}."
 
 
 def _saved_elsewhere(trainer: Trainer) -> str:

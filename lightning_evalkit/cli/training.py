@@ -99,7 +99,7 @@ class EvalkitCLI(LightningCLI):
         if command != "fit" and not path and not self.own.untrained:
             raise WrongError(
                 "expected a trained model: --run FOLDER takes configuration and checkpoint of a run, --ckpt_path FILE "
-                "a checkpoint; --untrained goes on without one."
+                "a checkpoint; --untrained continues without one."
             )
 
     def _parse_ckpt_path(self) -> None:
@@ -240,7 +240,7 @@ KNOWN = (
     ".*LeafSpec.*",  # Lightning's own use of torch
     "The dirpath has changed",  # as of every run
     ".*configure_optimizers` will be overridden.*",  # as was asked for
-    "Couldn't infer the batch indices",  # of a TensorLoader, which tells them
+    "Couldn't infer the batch indices",  # a TensorLoader provides them
 )
 
 

@@ -386,7 +386,7 @@ def test_what_was_learnt_outlives_the_disk(fault: str, capsys: Capture) -> None:
     reason = os.strerror(errno.ENOSPC) if fault == "Filling" else "kept"
     said = re.fullmatch(
         rf"evalkit fit: .*{reason}.*: results are written to curves and runs\. What was learnt is kept: "
-        r"--ckpt_path (\S+) goes on from step (\d+)\.",
+        r"--ckpt_path (\S+) resumes from step (\d+)\.",
         line,
     )
     assert said, line

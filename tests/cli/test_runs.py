@@ -223,7 +223,7 @@ def test_without_a_checkpoint_only_on_request(command: str, capsys: Capture):
     words = [command, *BINARY, *SMALL, *QUIET]
     line = told(capsys, *words)
     assert "expected a trained model: --run FOLDER" in line
-    assert "--untrained goes on without one" in line
+    assert "--untrained continues without one" in line
     assert "only the process that trained knows which was best" in told(capsys, *words, "--ckpt_path=best")
     assert not list(Path().rglob("version_*"))
     assert main([*words, "--untrained"]) == 0
