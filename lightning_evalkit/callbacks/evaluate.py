@@ -176,7 +176,7 @@ class Evaluate(StageHooks):
         return tag.replace("/", self._separator)
 
     def _logged_names(self, stage: Stage) -> dict[str, str]:
-        """What is logged, and the name of each number without stage and prefix."""
+        """The logged names, and each number's name without stage and prefix."""
         pairs = [(self._logged(tag), name) for each in self.stages.of(stage) for name, tag in reported(each).items()]
         names = dict(pairs)
         if len(names) < len(pairs):
@@ -244,5 +244,5 @@ def _checked_separator(separator: Any) -> str:
 
 
 def _loaders(trainer: Trainer) -> int:
-    """How many dataloaders a step can tell apart; combined loaders yield one joint batch."""
+    """How many dataloaders a step can distinguish; combined loaders yield one joint batch."""
     return len(evaluation_loaders(trainer)) if reads_in_turn(trainer) else 1

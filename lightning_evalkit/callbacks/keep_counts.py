@@ -39,7 +39,7 @@ class KeepCounts(StageHooks):
     def __init__(self, buckets: int = 1024) -> None:
         checked_number("buckets", buckets, least=2)
         self.buckets = buckets
-        self._rows, self._saved = RowIds(), dict[str, Any]()  # what was counted in the last epoch of each stage
+        self._rows, self._saved = RowIds(), dict[str, Any]()  # the counts of the last epoch of each stage
         self._counting: dict[tuple[str, int], Evaluation] = {}
 
     # ---- epochs

@@ -131,7 +131,7 @@ class ThresholdTuning(FittedOnValidation):
         names, best = self.evaluation.curve_names(), "cost" if self.costs else self.criterion
         ends = [f"/{name}" if name else "" for name in names]
         values = {f"val/threshold{end}": float(cut) for end, cut in zip(ends, chosen, strict=True)}
-        if choice.logits:  # of which a probability near 1 says little
+        if choice.logits:  # a probability near 1 says little about them
             values |= {f"val/threshold_logit{end}": logit_of(cut) for end, cut in zip(ends, chosen, strict=True)}
         if not isinstance(self.evaluation, BinaryEvaluation):
             return values | {f"val/{best}/macro{TUNED}": float(choice.value.nanmean())}
@@ -191,7 +191,7 @@ class ThresholdTuning(FittedOnValidation):
         dataloader_idx: int = 0,
     ) -> None:
         loaders = len(trainer.num_test_batches)
-        if loaders > 1 and dataloader_idx != self.place_among(loaders):  # of one there is no choice
+        if loaders > 1 and dataloader_idx != self.place_among(loaders):  # a single one needs no choice
             return
         found = self._outputs.of(outputs, batch, f"test_step of {type(pl_module).__name__}")
         if found is not None:
@@ -240,7 +240,7 @@ class ThresholdTuning(FittedOnValidation):
                 f"{self.predicts!r}, got {type(predicted).__name__}: say predicts='logits' if it returns those."
             )
         logits = result.get("logits")
-        if isinstance(logits, Tensor) and logits.shape == scores.shape:  # which say more than probabilities
+        if isinstance(logits, Tensor) and logits.shape == scores.shape:  # they say more than probabilities
             return {**result, "labels": self._decided(logits, "logits")}
         return {**result, "labels": self._decided(scores, self.predicts)}
 

@@ -132,7 +132,7 @@ def _below(base: type) -> list[type]:
 
 
 def _options(owner: type) -> list[str]:
-    """What a configuration may set."""
+    """The options of a class that a configuration may set."""
     parser = ArgumentParser()
     parser.add_class_arguments(owner, fail_untyped=False)
     return [action.dest for action in parser._actions if not action.dest.endswith("help")]

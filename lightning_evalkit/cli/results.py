@@ -37,7 +37,7 @@ class Row:
         return Counts(self.tp, self.fp, self.fn, self.tn)
 
     def cells(self) -> tuple[str, ...]:
-        """As texts, in the order of ``HEADINGS``."""
+        """The cells as texts, in the order of ``HEADINGS``."""
         numbers = (f"{self.accuracy:.4f}", f"{self.f1:.4f}", f"{self.gap_measured:+.4f}")
         identity = "undefined" if self.gap_by_identity is None else f"{self.gap_by_identity:+.4f}"
         counts = (str(cell) for cell in (self.tp, self.fp, self.fn, self.tn))

@@ -62,7 +62,7 @@ class Counter(Protocol):
 
     @property
     def layout(self) -> Layout:
-        """Which numbers its totals hold, and where."""
+        """The layout of its totals."""
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None, /) -> Totals:
         """The totals of one batch. Raises for bad values on the CPU; elsewhere they are counted as invalid."""

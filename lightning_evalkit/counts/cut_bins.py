@@ -1,4 +1,4 @@
-"""Bins between thresholds that were given: how many of these a score reaches."""
+"""Bins between given thresholds: the number of thresholds that a score reaches."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class CutBins(Searched):
     """Bins between cuts: a score that equals a cut is above it, as in torchmetrics' curves.
 
-    On the CPU by the first bits of a score: a table says how many cuts lie below all scores that begin so, and at which
-    one more follows. Where two cuts begin alike, more bits are looked at, and at last a binary search is made.
+    The CPU uses the first bits of a score: a table gives the number of cuts below all scores with these bits, and the
+    next cut. If two cuts share their first bits, more bits are used, and finally a binary search.
     """
 
     def __init__(self, cuts: tuple[float, ...], score_kind: str) -> None:
@@ -45,7 +45,7 @@ class CutBins(Searched):
         return places
 
     def deferred(self, scores: Tensor) -> Tensor:
-        """By a binary search, in the precision of the scores."""
+        """The same by a binary search, in the precision of the scores."""
         return self.searched(scores)
 
     def begins(self, kind: torch.dtype) -> Tensor:
@@ -53,7 +53,7 @@ class CutBins(Searched):
         return self.cuts.to(kind)
 
     def alone(self) -> Tensor:
-        """None."""
+        """No bin holds a single value."""
         return torch.zeros(self.number, dtype=torch.bool)
 
     def lowest(self) -> Tensor:
@@ -71,7 +71,7 @@ class CutBins(Searched):
 
 
 def _table(edges: Array) -> tuple[int, int, Array, Array] | None:
-    """A shift under which no two cuts share a beginning, with what is below each beginning and the cut inside it."""
+    """A shift at which no two cuts share their first bits, and for each beginning the number below and its cut."""
     if not len(edges):
         return None
     places = ordered(edges).astype(np.int64)

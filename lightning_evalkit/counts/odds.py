@@ -31,7 +31,7 @@ def class_log_odds(logits: Tensor) -> Tensor:
     logits, least = logits.to(kind), torch.finfo(kind).min
     best, place = logits.max(-1, keepdim=True)
     behind = logits - best  # first, because differences of large logits may be small
-    if torch.finfo(given).max > torch.finfo(kind).max / 2:  # what is far behind is not ruled out
+    if torch.finfo(given).max > torch.finfo(kind).max / 2:  # a far smaller logit is not impossible
         behind = torch.where(logits == -torch.inf, behind, behind.clamp(min=least))
     others = behind.scatter(-1, place, -torch.inf)
     second = others.amax(-1, keepdim=True).clamp(min=least)

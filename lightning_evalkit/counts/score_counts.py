@@ -22,7 +22,7 @@ class Edges(NamedTuple):
     logits: bool
 
     def only(self, places: Tensor) -> Edges:
-        """Those of some bins, on the CPU."""
+        """The edges of some bins, on the CPU."""
         return Edges(self.first[places].cpu(), self.cut[places].cpu(), self.logits)
 
 

@@ -111,7 +111,7 @@ class StoredScores(ScoreCounter):
         return torch.where(values > least, before, torch.nan)
 
     def scores(self, totals: Totals) -> ScoreCounts:
-        """Of one question."""
+        """The scores of one question."""
         tables = self.tables(totals)
         if len(tables) > 1:
             raise InputError("exact scores of several questions are several tables.")

@@ -1,4 +1,4 @@
-"""What an evaluation can say about one of its numbers, and about having counted nothing."""
+"""Explains one number of an evaluation, and an evaluation that has counted nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOTHING_YET = "Nothing is counted: call update first, or ask before reset."
 
 
 class Explaining:
-    """Findings that every task's evaluation gives in the same way."""
+    """Adds the findings that all tasks share to an evaluation."""
 
     zero_division: float
 
@@ -53,7 +53,7 @@ class Explaining:
         raise NotImplementedError
 
     def _refuse_without_scores(self) -> None:
-        """Say that an evaluation does not keep scores."""
+        """Refuse an evaluation that does not store scores."""
         raise NotImplementedError
 
     def _refuse_unkept(self, readouts: Mapping[str, Readout]) -> None:
@@ -61,7 +61,7 @@ class Explaining:
             self._refuse_without_scores()
 
     def nothing_counted(self) -> Finding | None:
-        """Why there is nothing to explain, if there is nothing; every rank has to ask, as this may join them."""
+        """The finding about an empty evaluation, or None; every rank must call it, as it may be a collective."""
         tally = self.tally
         joined = tally.sync_on_compute and tally.distributed_available_fn()
         if tally.update_called or (joined and bool(tally.counts.total.any())):
@@ -70,7 +70,7 @@ class Explaining:
         return Finding("nothing-counted", ELSEWHERE if sent else LIGHTNING_RESET if logged else NOTHING_YET)
 
     def _alone(self, name: str, readout: Readout, value: float, names: Sequence[str], exclusive: bool) -> Finding:
-        """What one number of many classes or labels says."""
+        """Explain one number of several classes or labels."""
         statistic, counts = readout.statistic, self.tally.counts
         constant = _constant(counts, names) if exclusive else ""
         tables = _tables(counts, names, exclusive, bool(constant)) if isinstance(readout, COUNTED) else {}
@@ -90,22 +90,22 @@ class Explaining:
         return told(number)
 
     def _sure(self, finding: Finding, readouts: Mapping[str, Readout]) -> Finding:
-        """Add how sure two numbers are, and whether the difference between them is more than chance."""
+        """Add the intervals of two numbers, and whether their difference is more than chance."""
         found = {name: self._interval(readout) for name, readout in readouts.items()}
         first, second = readouts.values()
         return with_intervals(finding, found, difference_of(first, second, self._source(), LEVEL))
 
     def _value_of(self, readout: Readout, counts: Counts) -> float:
-        """A number of other counts than these."""
+        """The number for other counts."""
         return float(readout.value(Evidence(self.tally.counter.task, counts), self.zero_division))
 
 
 COUNTED = (OneTable, Averaged, WholeMatrix)
-"""Readouts of nothing but tables."""
+"""Readouts that need only tables."""
 
 
 def _tables(counts: Counts, names: Sequence[str], exclusive: bool, constant: bool) -> Mapping[str, Counts]:
-    """What classifiers would count that do not look at their inputs."""
+    """The counts of baseline classifiers that ignore their inputs."""
     if not exclusive:
         return {
             "always saying of each label what is more frequent": baselines.always_the_frequent(counts),
@@ -117,7 +117,7 @@ def _tables(counts: Counts, names: Sequence[str], exclusive: bool, constant: boo
 
 
 def _constant(counts: Counts, names: Sequence[str]) -> str:
-    """What is said of a classifier that only ever predicts one class."""
+    """The sentence about a classifier that only ever predicts one class."""
     predicted = counts.predicted_positives.nonzero().flatten().tolist()
     if len(predicted) != 1 or not bool(counts.support.any()):
         return ""
@@ -125,7 +125,7 @@ def _constant(counts: Counts, names: Sequence[str]) -> str:
 
 
 def _formula(name: str, readout: Readout) -> str:
-    """What is computed, in words."""
+    """The formula in words."""
     formula = readout.statistic.formula
     if name == "exact_match":
         return "Samples with all their labels right, of all samples."
@@ -142,7 +142,7 @@ def _formula(name: str, readout: Readout) -> str:
 
 
 def _unseen(name: str, readout: Readout, names: Sequence[str]) -> list[str]:
-    """What an average hides."""
+    """The sentence about what an average hides."""
     if isinstance(readout, OneTable):
         place = names[readout.place]
         return [f"It is about {place} alone, against everything else."]

@@ -115,7 +115,7 @@ class Intervals:
         }
 
     def by_bucket(self, name: str) -> ByBucket:
-        """An entry, and what it would be without each bucket of samples, where those are declared."""
+        """An entry, and its values without each bucket of samples, if buckets are declared."""
         entry: Entry = self[name]  # type: ignore[index]  # of the collection
         return self._source().by_bucket(entry.readout)
 
@@ -163,7 +163,7 @@ def _by_buckets(readout: Readout, source: Source, level: float) -> Interval:
 
 
 def unbucketed(readout: Readout, source: Source) -> str:
-    """Why buckets do not say how sure it is; nothing if they do."""
+    """The reason why buckets give no interval; empty if they do."""
     if not isinstance(readout, FromScores):
         return ""
     if readout.statistic.name not in SMOOTH:
@@ -175,7 +175,7 @@ def unbucketed(readout: Readout, source: Source) -> str:
 
 @singledispatch
 def interval_of(readout: Any, source: Source, level: float, method: str) -> Interval:
-    """The interval of what is read."""
+    """The interval of a readout."""
     return no_interval(source.value(readout), level, f"there is no interval of {type(readout).__name__}")
 
 
@@ -199,7 +199,7 @@ def _(readout: WholeMatrix, source: Source, level: float, method: str) -> Interv
 def of_classes(
     readout: OneTable | Averaged | WholeMatrix, source: Source
 ) -> Callable[[Counts], Quantity] | Callable[[Counts], Tensor]:
-    """The number as a function of the counts of all classes: undivided where it is one fraction."""
+    """The number as a function of the counts of all classes: undivided if it is one fraction."""
     statistic = readout.statistic
     if isinstance(readout, OneTable):
         place = readout.place

@@ -192,8 +192,8 @@ def _last_half(kind: torch.dtype) -> float:
 def cut_of(threshold: float, score_kind: str, kind: torch.dtype) -> float:
     """The largest score of a type that is not above the threshold: comparing with it is exact, and costs no more.
 
-    A probability that is how one writes a score of this type means that score, as 0.3 means the single-precision
-    number nearest to it: a score of 0.3 is then not above 0.3 in any precision. No edge of a bin is written so.
+    A probability that is the usual spelling of a score of this type means that score: 0.3 means the single-precision
+    number nearest to it, so a score of 0.3 is not above 0.3 in any precision. No edge of a bin has such a spelling.
 
     >>> cut_of(0.999, "probabilities", torch.bfloat16), cut_of(0.3, "probabilities", torch.bfloat16)
     (0.99609375, 0.30078125)
@@ -204,7 +204,7 @@ def cut_of(threshold: float, score_kind: str, kind: torch.dtype) -> float:
 
 
 def _written(number: float, kind: torch.dtype) -> float:
-    """The score that a number is written for, or the one below it."""
+    """The score that a number is the spelling of, or the one below it."""
     high = -floor_of(-number, kind)
     return high if _shortest(high, kind) == number else floor_of(number, kind)
 
@@ -235,7 +235,7 @@ def nearest_of(number: float, kind: torch.dtype) -> float:
     if kind in (torch.float16, torch.bfloat16):
         number = nearest_of(number, torch.float32)
     low, high = floor_of(number, kind), -floor_of(-number, kind)
-    if number - low == high - number and low < high:  # of two equally near the even one
+    if number - low == high - number and low < high:  # the even one of two equally near
         return low if low / (high - low) % 2 == 0 else high
     return low if number - low <= high - number else high
 
@@ -246,7 +246,7 @@ def above_of(number: float, kind: torch.dtype) -> float:
 
 
 def _shortest(number: float, kind: torch.dtype) -> float:
-    """The number of fewest digits that a type cannot tell from this one of its own."""
+    """The number with the fewest digits that rounds to this number of a type."""
     for digits in range(1, MOST_DIGITS + 1):
         short = float(f"{number:.{digits}g}")
         low, high = floor_of(short, kind), -floor_of(-short, kind)
@@ -259,7 +259,7 @@ def _shortest(number: float, kind: torch.dtype) -> float:
 
 
 def names_of(numbers: Sequence[float]) -> list[str]:
-    """A text for each number, of as many digits as tell it from the others, and from 0 and 1.
+    """A text for each number, with enough digits to distinguish it from the others, and from 0 and 1.
 
     >>> names_of([0.5, 0.99999991, 0.99999992, Threshold.from_logit(41.5)])
     ['0.5', '0.99999991', '0.99999992', 'logit41.5']
@@ -275,7 +275,7 @@ def _name(place: int, numbers: Sequence[float]) -> str:
         text = _text(own, digits)
         if text not in [_text(other, digits) for other in others]:
             return text
-    return f"logit{logit_of(own):.{MOST_DIGITS}g}"  # of which several share a probability
+    return f"logit{logit_of(own):.{MOST_DIGITS}g}"  # several may share a probability
 
 
 def _text(number: float, digits: int) -> str:

@@ -42,7 +42,7 @@ class Storage(Protocol):
         """The empty state, by state name."""
 
     def read(self, states: States) -> Totals:
-        """What was added so far."""
+        """The totals so far."""
 
     def write(self, states: States, totals: Totals) -> None:
         """Replace the state by these totals, which the metric owns from now on."""
@@ -54,7 +54,7 @@ class Storage(Protocol):
         """Add the totals of a batch; replace the state if something else holds it."""
 
     def updates(self, states: States) -> int:
-        """How many batches were added."""
+        """The number of added batches."""
 
     def sum(self, held: States, added: States) -> States:
         """The sum of two states as a new one."""

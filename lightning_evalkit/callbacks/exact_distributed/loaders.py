@@ -113,7 +113,7 @@ def _padded_orders() -> list[Any]:
 
 
 def sampler_of(loader: DataLoader[Any]) -> Any:
-    """What shares out the rows of a loader."""
+    """The sampler that shares the rows of a loader among ranks."""
     batches: Any = loader.batch_sampler
     return loader.sampler if batches is None else getattr(batches, "sampler", batches)
 

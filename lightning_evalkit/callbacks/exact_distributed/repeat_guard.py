@@ -26,7 +26,7 @@ class RepeatGuard:
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
         self.results: Any = None
-        """What is logged in this evaluation, by Lightning's own keys."""
+        """The logged values of this evaluation, by Lightning's own keys."""
         self._patches = MethodPatches()
         self._batch: Any = None
         self._repeat = self._inside = False

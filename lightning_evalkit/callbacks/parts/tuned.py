@@ -35,7 +35,7 @@ def checked_tuning(
     if predicts not in ("probabilities", "logits"):
         raise DeclarationError(f"expected predicts to be 'probabilities' or 'logits', got {predicts!r}.")
     for name in (criterion, *(at_least or ())):
-        find(name)  # which says what it could be
+        find(name)  # raises an error that lists candidates
     if costs is not None and (not costs or not set(costs) <= {"tp", "fp", "fn", "tn"}):
         raise DeclarationError(f"expected costs of 'fp', 'fn', 'tp' or 'tn', got {costs}.")
     return task
