@@ -29,7 +29,7 @@ class UndefinedWarning(UserWarning):
     """A reported value is NaN because its definition divides nothing by nothing."""
 
 
-class MixedReadingWarning(UserWarning):
+class MixedScoresWarning(UserWarning):
     """Scores of one epoch were guessed to be probabilities in some batches and logits in others."""
 
 

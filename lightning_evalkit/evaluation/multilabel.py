@@ -11,7 +11,7 @@ from lightning_evalkit.diagnosis import Finding, SampleSums, explain_multilabel
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_binning, with_curves
 from lightning_evalkit.evaluation.losses import beside_loss, explained_by_scores, profile_of_scores, refused
-from lightning_evalkit.evaluation.names import checked_class_names, multilabel_readout, of_each, rows_of
+from lightning_evalkit.evaluation.names import checked_class_names, multilabel_readout, of_each, sample_sums_of
 from lightning_evalkit.evaluation.readouts import Averaged, Readout
 from lightning_evalkit.inputs import Inputs, Multilabel
 from lightning_evalkit.inputs.declaration import names_given
@@ -79,14 +79,14 @@ class MultilabelEvaluation(Evaluation):
         cuts = thresholds_of(threshold)
         binning = declared_binning(curves, resolution, num_curves=num_labels)
         labels = checked_class_names("label", label_names, num_labels)
-        kept, called = rows_of(names), names_given(tuple(labels))
+        sums, called = sample_sums_of(names), names_given(tuple(labels))
         task = Multilabel(
             inputs,
             ignore_index,
             weighted,
             thresholds=cuts,
             num_labels=num_labels,
-            sample_sums=kept,
+            sample_sums=sums,
             binning=binning,
             names=called,
             buckets=buckets,

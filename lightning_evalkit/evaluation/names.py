@@ -46,7 +46,7 @@ def hits_of(names: Sequence[str]) -> tuple[int, ...]:
     return tuple(sorted({int(match[1]) for match in map(_TOP.fullmatch, names) if match}))
 
 
-def rows_of(names: Sequence[str]) -> tuple[str, ...]:
+def sample_sums_of(names: Sequence[str]) -> tuple[str, ...]:
     """The sums over samples that names need: whole samples first, then the means; empty if none."""
     means = [name for name in names if name.endswith("/samples")]
     return ("samples", "exact_match", *means) if means or "exact_match" in names else ()

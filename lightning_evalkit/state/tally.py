@@ -13,7 +13,7 @@ from torchmetrics.utilities import rank_zero_warn
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from lightning_evalkit.counts import is_deferred
-from lightning_evalkit.errors import InputError, MixedReadingWarning
+from lightning_evalkit.errors import InputError, MixedScoresWarning
 from lightning_evalkit.inputs.arrays import as_tensors
 from lightning_evalkit.state.global_totals import GlobalTotals
 from lightning_evalkit.state.held import HeldState, cloned
@@ -168,7 +168,7 @@ class Tally(HeldState):
                 f"{self.title} guessed that scores are logits in {ledger.guessed_logits} batches and probabilities in "
                 f"{ledger.guessed_probabilities}, so they were cut at different places: declare inputs='logits' or "
                 "inputs='probabilities'.",
-                MixedReadingWarning,
+                MixedScoresWarning,
             )
         if not ledger.updates and not self.update_called:
             rank_zero_warn(

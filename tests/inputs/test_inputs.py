@@ -19,7 +19,7 @@ from torch import Tensor, nan
 from torchmetrics import classification as torchmetrics
 
 from lightning_evalkit import BinaryEvaluation, Counts, metrics
-from lightning_evalkit.errors import InputError, MixedReadingWarning
+from lightning_evalkit.errors import InputError, MixedScoresWarning
 
 GOOD, TRUTH = torch.tensor([0.9, 0.2, 0.6, 0.4]), torch.tensor([1, 0, 0, 1])
 QUICK = settings(deadline=None, derandomize=True, database=None)
@@ -298,7 +298,7 @@ def test_each_batch_is_read_as_torchmetrics_reads_it(logits: list[list[float]], 
     expected = [f"logits in {as_logits} batches and probabilities in {otherwise}"] if as_logits and otherwise else []
     assert len(caught) == len(expected)
     for warning, words in zip(caught, expected, strict=True):
-        assert issubclass(warning.category, MixedReadingWarning)
+        assert issubclass(warning.category, MixedScoresWarning)
         assert words in str(warning.message)
         assert "declare inputs='logits' or inputs='probabilities'" in str(warning.message)
 
@@ -308,7 +308,7 @@ def test_mixed_readings_are_reported_with_weights_and_forgotten_by_reset() -> No
     for scores in ([2.0, -1.0], [0.3, 0.2], [0.1, 5.0]):
         metric.update(torch.tensor(scores), torch.tensor([1, 0]), torch.ones(2))
     with pytest.warns(
-        MixedReadingWarning, match="BinaryAccuracy guessed that scores are logits in 2 batches and probabilities in 1"
+        MixedScoresWarning, match="BinaryAccuracy guessed that scores are logits in 2 batches and probabilities in 1"
     ):
         metric.compute()
     metric.reset()

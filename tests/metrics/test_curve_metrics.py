@@ -19,7 +19,7 @@ from versions import as_torchmetrics
 
 from lightning_evalkit import metrics
 from lightning_evalkit.counts import stored_scores
-from lightning_evalkit.errors import MixedReadingWarning
+from lightning_evalkit.errors import MixedScoresWarning
 from lightning_evalkit.metrics import (
     BinaryAUROC,
     BinaryAveragePrecision,
@@ -212,7 +212,7 @@ def test_batches_that_were_guessed_in_two_ways_are_reported() -> None:
     metric = BinaryAUROC()
     metric.update(torch.tensor([0.2, 0.9]), torch.tensor([0, 1]))
     metric.update(torch.tensor([-3.0, 2.0]), torch.tensor([0, 1]))
-    with pytest.warns(MixedReadingWarning, match="logits in 1 batches and probabilities in 1"):
+    with pytest.warns(MixedScoresWarning, match="logits in 1 batches and probabilities in 1"):
         metric.compute()
 
 
