@@ -11,6 +11,7 @@ from lightning_evalkit.counts import real_dtype
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.inputs.declaration import refuse_large
 from lightning_evalkit.ranks import rank_and_world_size
+from lightning_evalkit.state.synchronise import gathered
 from lightning_evalkit.state.unscripted import Unscripted
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class Hardest(Unscripted, Metric):
     seen: Tensor
 
     def __init__(self, k: int, **kwargs: Any) -> None:
-        super().__init__(compute_with_cache=False, **kwargs)  # merging would leave it unchanged
+        # Merging would leave a cache unchanged.
+        super().__init__(compute_with_cache=False, **{"dist_sync_fn": gathered, **kwargs})
         self.k = k
         refuse_large(3 * k, f"the {k:,} hardest samples")
         empty = torch.full((k, 3), -torch.inf, dtype=real_dtype(self._device))

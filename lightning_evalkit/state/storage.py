@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
-from torchmetrics.utilities.distributed import gather_all_tensors
 
 from lightning_evalkit.counts import Counter, Totals, real_dtype
 from lightning_evalkit.counts.histogram import histogram
-from lightning_evalkit.state.synchronise import summed_over_ranks
+from lightning_evalkit.state.synchronise import gathered, summed_over_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +167,7 @@ class RowStorage(_Named):
 
     def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
         """A gather of rows, in the order of ranks."""
-        gather = gather or gather_all_tensors
+        gather = gather or gathered
         integers = torch.cat(gather(totals.integers, group))
         return Totals(integers, None if totals.reals is None else torch.cat(gather(totals.reals, group)))
 

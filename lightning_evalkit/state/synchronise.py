@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torchmetrics.utilities.distributed import gather_all_tensors
 
 from lightning_evalkit.counts import Totals
 
@@ -36,6 +37,13 @@ def all_reduced(wire: Tensor, group: Any = None) -> list[Tensor]:
     total = wire.contiguous().clone()
     torch.distributed.all_reduce(total, group=group)
     return [total]
+
+
+def gathered(rows: Tensor, group: Any = None) -> list[Tensor]:
+    """The rows of each rank; the threads of gloo in torch 2.5 cannot fill tensors that inference mode made."""
+    with torch.inference_mode(False):
+        parts: list[Tensor] = gather_all_tensors(rows, group)
+    return parts
 
 
 def _laid(totals: Totals) -> Tensor:
