@@ -27,6 +27,8 @@ INPUTS = ("data", "model", "ckpt_path")
 """Options that name inputs; a folder in another option may be an output."""
 MOVING = "changed while it was used"
 """Stands for a digest if the contents that were read are unknown."""
+GENERATED = "_remote_module_"
+"""Prefix of modules that older releases of torch, such as 2.5, write to a new folder in every process."""
 
 Named = tuple[str, str]
 """An option and a text in its value."""
@@ -137,7 +139,7 @@ def _unmoved(file: str, since: float) -> bool:
 @cache
 def _is_own(file: str) -> bool:
     path = Path(file).resolve()
-    if not path.is_file() or {"site-packages", "dist-packages"} & {*path.parts}:
+    if not path.is_file() or path.name.startswith(GENERATED) or {"site-packages", "dist-packages"} & {*path.parts}:
         return False
     others = [Path(sysconfig.get_path("stdlib")), Path(__file__).parents[1]]
     return not any(path.is_relative_to(folder.resolve()) for folder in others)

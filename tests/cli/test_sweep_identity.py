@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,6 +169,17 @@ def test_installed_packages_are_known_by_version_alone(recorded: Recorded) -> No
     files = json.loads(first.read_text(encoding="utf-8"))["depends_on"]["files"]
     assert __file__ in files
     assert not [file for file in files if "site-packages" in file or "/lightning_evalkit/" in file]
+
+
+def test_nothing_that_a_package_writes_while_it_is_imported_is_own_code() -> None:
+    """torch 2.5 writes a module to a new folder in every process: each would have measured with other code."""
+    code = (
+        "import lightning.pytorch, torch.distributed.nn.jit.instantiator\n"
+        "from lightning_evalkit.cli import dependencies\n"
+        "print(dependencies.of_own_code(0.0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "{}\n"
 
 
 def test_a_file_that_changes_while_a_cell_runs_is_that_which_it_began_with(recorded: Recorded) -> None:
