@@ -27,7 +27,12 @@ with required("lightning"):
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 elif Version(version("lightning")) < Version("2.6"):
+    from lightning_utilities.core import rank_zero
+
+    _log = rank_zero.log
     from pytorch_lightning import Callback as _Other
+
+    rank_zero.log = _log  # the import gave Lightning's messages to a logger of the other name
 
     class Callback(Callback, _Other):
         """The base of our callbacks: before 2.6 a trainer of pytorch_lightning refuses those of lightning.pytorch."""

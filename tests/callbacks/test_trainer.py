@@ -3,6 +3,8 @@
 import ast
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,6 +50,19 @@ def test_fabric_has_its_sampler_and_its_error(fabric: str):
         torch.utils.data.DistributedSampler,
     )
     assert issubclass(importlib.import_module(f"{fabric}.utilities.exceptions").MisconfigurationException, Exception)
+
+
+def test_silenced_messages_stay_silent():
+    """Before Lightning 2.6 this package imports the other name too, whose import would take the messages over."""
+    code = (
+        "import logging\n"
+        "from lightning.pytorch import Trainer\n"
+        "logging.getLogger('lightning.pytorch').setLevel(logging.ERROR)\n"
+        "import lightning_evalkit.callbacks\n"
+        "Trainer(accelerator='cpu', logger=False, enable_checkpointing=False)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout + done.stderr == ""
 
 
 def private_uses(text: str) -> list[str]:
