@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ranks
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -505,7 +506,7 @@ def in_two_processes(rank: int, folder: str) -> None:
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     warnings.simplefilter("ignore")
     torch.save(learnt(), Path(folder) / str(rank))
-    torch.distributed.destroy_process_group()
+    ranks.leave()
 
 
 def learnt() -> list[Any]:

@@ -146,7 +146,7 @@ def process(rank: int, folder: str) -> None:
     meeting = f"file://{folder}/meeting"
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=PAIR, timeout=ranks.PATIENCE)
     torch.save({name: ranks._played(scene, rank, PAIR) for name, scene in SCENES.items()}, f"{folder}/{rank}")
-    dist.destroy_process_group()
+    ranks.leave()
 
 
 @pytest.fixture(scope="module")

@@ -96,7 +96,7 @@ def _process(rank: int, folder: str) -> None:
             meeting = f"file://{folder}/meeting_of_{world}"
             dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world, timeout=ranks.PATIENCE)
             torch.save(_scenes(rank, world), Path(folder) / f"{rank}_of_{world}")
-            dist.destroy_process_group()
+            ranks.leave()
 
 
 def _scenes(rank: int, world: int) -> dict[str, Any]:

@@ -115,7 +115,17 @@ def _process(rank: int, folder: str, scenes: Scenes) -> None:
                 {name: _played(scene, rank, world) for name, scene in scenes.items()},
                 Path(folder) / f"{rank}_of_{world}",
             )
-            dist.destroy_process_group()
+            leave()
+
+
+def leave() -> None:
+    """Leave the world together.
+
+    torch 2.5 holds Python's lock while it destroys a group, and waits for ever for a thread of gloo that needs the lock
+    to free the tensors of the last gather: the barrier gives it the time.
+    """
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 def _played(scene: Callable[[int, int], Any], rank: int, world: int) -> Any:
