@@ -190,7 +190,7 @@ print("imported:", "lightning_evalkit.callbacks" in sys.modules)
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that offers the entry points which pyproject.toml declares."""
-    tomllib = pytest.importorskip("tomllib")  # from Python 3.11 on
+    tomllib = pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
     declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["entry-points"]
     folder = tmp_path_factory.mktemp("installed")
     about = folder / "entry_points_of_the_work_tree-1.dist-info"
