@@ -149,7 +149,7 @@ class Experiment:
         without = [f"--trainer.default_root_dir={folder}", "--trainer.logger=false", "--trainer.callbacks=[]"]
         chosen = [f"--ckpt_path={checkpoint}", f"--data.test_prevalence={share}"]
         ended, measured = tested([f"--config={GROUP}/prevalence", *self.options, *without, *chosen])
-        return measured_row("one classifier", ended, measured)
+        return measured_row(f"tested at {share:g}", ended, measured)
 
     def _folder(self, title: str) -> str:
         return str(self.out / "logs" / title.replace(" ", "_"))

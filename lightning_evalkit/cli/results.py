@@ -53,8 +53,8 @@ HEADINGS = (
     "TN",
     "accuracy",
     "F1",
-    "gap measured",
-    "gap by identity",
+    "gap",
+    "by identity",
     "why",
 )
 

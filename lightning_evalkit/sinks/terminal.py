@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lightning_evalkit.errors import required
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from lightning_evalkit.diagnosis import Finding, Table
     from lightning_evalkit.diagnosis.report import Diagnosis
 
+BORDER = 3
+"""Characters of a column beyond its cells."""
+
 
 def show(finding: Finding, console: Console | None = None) -> None:
     """Print a finding: headline, reasons, table."""
@@ -34,6 +38,15 @@ def show(finding: Finding, console: Console | None = None) -> None:
         show_table(finding.table, console)
 
 
+def show_line(text: str, console: Console | None = None) -> None:
+    """Print a line, broken between words if a terminal is narrower."""
+    console = console or Console()
+    if console.is_terminal or console.record:
+        console.print(Text(one_line(text)))
+    else:
+        print(text, file=console.file)
+
+
 def show_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None:
     """Print a diagnosis, wrapped to the terminal's width; outside a terminal, one line for each part."""
     console = console or Console()
@@ -44,12 +57,34 @@ def show_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None
 
 
 def show_table(shown: Table, console: Console | None = None) -> None:
-    """Print a table as wide as the terminal allows; outside a terminal, as wide as needed."""
+    """Print a table, in blocks of columns if the terminal is too narrow; outside a terminal, as wide as needed."""
     console = console or Console()
     if not console.is_terminal and not console.record:
         print(shown.text(), file=console.file)
         return
-    console.print(_rich_table(shown))
+    for block in _blocks(shown, console.width):
+        console.print(_rich_table(block))
+
+
+def _blocks(shown: Table, width: int) -> list[Table]:
+    """The table itself if it fits when texts are broken between words; else parts that begin with its first column."""
+    columns = [[one_line(cell) for cell in column] for column in zip(shown.headings, *shown.rows, strict=True)]
+    words = [max(len(word) for cell in column for word in cell.split() or [""]) for column in columns]
+    if sum(words) + len(words) * BORDER < width:
+        return [shown]
+    first, *others = [max(map(len, column)) + BORDER for column in columns]
+    blocks: list[list[int]] = []
+    for place, taken in enumerate(others, 1):
+        used = sum(others[each - 1] for each in blocks[-1]) if blocks else 0
+        if not blocks or first + used + taken >= width:
+            blocks.append([])
+        blocks[-1].append(place)
+    return [_columns(shown, [0, *block]) for block in blocks] or [shown]
+
+
+def _columns(shown: Table, places: Sequence[int]) -> Table:
+    headings, *rows = (tuple(line[place] for place in places) for line in (shown.headings, *shown.rows))
+    return replace(shown, headings=headings, rows=tuple(rows))
 
 
 def rendered(title: str, tables: Sequence[Table]) -> Group:

@@ -12,7 +12,7 @@ import lightning_evalkit
 from lightning_evalkit import Counts
 from lightning_evalkit.cli import main
 from lightning_evalkit.diagnosis import Finding, Table, explain
-from lightning_evalkit.sinks.terminal import show
+from lightning_evalkit.sinks.terminal import show, show_line, show_table
 
 Capture = pytest.CaptureFixture[str]
 FOUR = ["--tp", "45", "--fp", "30", "--fn", "5", "--tn", "20"]
@@ -169,6 +169,31 @@ def test_arguments_that_cannot_be_read_end_with_code_2(capsys: Capture, argument
 
 
 # ---- on a terminal
+
+
+def test_a_terminal_that_is_too_narrow_cuts_no_number_off():
+    headings = ("scenario", "prevalence", *"abcdef", "difference", "why")
+    row = ("imbalanced at 0.02", "0.1", *["0.123456"] * 6, "+0.22474", "TN > TP, and F1 ignores TN")
+    console = Console(width=80, record=True, file=io.StringIO())
+    show_table(Table(headings, (row, row)), console)
+    shown = console.export_text()
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    for cell in {*headings, *row}:
+        assert shown.count(cell) >= 1, cell
+    assert shown.count("imbalanced at 0.02") == 2 * shown.count("┏"), "every block says which row is which"
+
+
+def test_a_line_is_broken_between_words():
+    console = Console(width=30, record=True, file=io.StringIO())
+    show_line("accuracy and f1 are [nearly] equal, they differ by 0.00025777", console)
+    assert console.export_text() == "accuracy and f1 are [nearly] \nequal, they differ by \n0.00025777\n"
+
+
+def test_a_text_is_broken_before_a_table_is():
+    console = Console(width=40, record=True, file=io.StringIO())
+    show_table(Table(("code", "rule"), (("EK101", "a value is logged instead of its metric, and so on"),)), console)
+    assert console.export_text().count("┏") == 1
 
 
 def recorded(finding: Finding, width: int = 100) -> str:
