@@ -4,7 +4,7 @@ The variation between buckets estimates the variation of any number, and two sta
 same buckets can be compared sample by sample, almost as if all predictions had been stored.
 
 Totals: the counts of all buckets (see ``slices``) and their scores (see ``bucket_scores``), the fingerprint of the
-samples, then the totals of the task.
+samples and how many of them were counted by cluster, then the totals of the task.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from lightning_evalkit.counts.evidence import CountCounter, Evidence, EvidenceCounter
 
 
+MARK = Cells(fingerprint=1, clustered=1)
+
+
 class BucketCounter:
     """Counts a task, and the samples of every bucket in a separate row."""
 
@@ -41,7 +44,7 @@ class BucketCounter:
         self.counter, self.counts, self.rows = counter, counts, SliceCounter(counts, buckets)
         self.scores = None if self.task.binning is None else BucketScores(self.task, buckets)
         scores = Layout(Cells()) if self.scores is None else self.scores.layout
-        self.parts = (self.rows.layout, scores, Layout(Cells(fingerprint=1)), counter.layout)
+        self.parts = (self.rows.layout, scores, Layout(MARK), counter.layout)
         names = ("buckets", "bucket_scores", "samples", "all")
         integers, reals = (
             sum((part[place].under(name) for part, name in zip(self.parts, names, strict=True)), start=Cells())
@@ -67,6 +70,8 @@ class BucketCounter:
         memory = None if is_deferred(preds) else torch.empty(min(len(target), BLOCK), dtype=torch.int64)
         for block in _blocks(preds, target, sample_weight, *ids):
             self._add(parts, memory, *block)
+        if cluster is not None:
+            parts[2].integers.narrow(0, 1, 1).add_(len(target))
         integers = torch.cat([part.integers for part in (*parts, whole)])
         reals = [part.reals for part in (*parts, whole) if part.reals is not None]
         before = sum(len(part.integers) for part in parts)
@@ -85,7 +90,7 @@ class BucketCounter:
         """Add samples to the buckets of the first ids; the last ids enter the fingerprint."""
         rows, scores, mark = parts
         hashes = hashed(ids[-1], memory)
-        mark.integers.add_(fingerprint(hashes, target))
+        mark.integers.narrow(0, 0, 1).add_(fingerprint(hashes, target))
         hashes = hashes if len(ids) == 1 else hashed(ids[0], memory)
         buckets = buckets_of(hashes, self.rows.task.num_groups, memory)
         self.rows.add(rows, preds, target, buckets, weight)
@@ -135,7 +140,12 @@ class Buckets:
     @cached_property
     def fingerprint(self) -> int:
         """Equal for equal samples and targets, counted equally often, in any order and on any ranks."""
-        return int(self.mark)
+        return int(MARK.one(self.mark, "fingerprint"))
+
+    @cached_property
+    def clustered(self) -> bool:
+        """Whether some samples were counted by cluster, so that they depend on each other."""
+        return int(MARK.one(self.mark, "clustered")) > 0
 
     @cached_property
     def without_each(self) -> Evidence:

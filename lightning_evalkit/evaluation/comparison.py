@@ -68,10 +68,11 @@ def _unpairable(first: Evaluation | Counts, second: Evaluation | Counts) -> str:
 def _difference(
     first: Evaluation | Counts, second: Evaluation | Counts, name: str, level: float, paired: bool
 ) -> Difference:
-    if paired and isinstance(first, Evaluation) and isinstance(second, Evaluation):
-        return paired_difference(first.by_bucket(name), second.by_bucket(name), level)
+    if paired and isinstance(first, Evaluation) and isinstance(second, Evaluation) and first.is_told_by_buckets(name):
+        low, high = first[name].readout.statistic.bounds
+        return paired_difference(first.by_bucket(name), second.by_bucket(name), level, high - low)
     one, other = _interval(first, name, level), _interval(second, name, level)
-    if one.known and other.known:
+    if one.known and other.known and not paired:
         return unpaired(one, other)
     nothing = float("nan")
     return Difference(other.value - one.value, nothing, nothing, nothing, one.n + other.n)

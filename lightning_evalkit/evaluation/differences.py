@@ -10,10 +10,9 @@ import torch
 from lightning_evalkit.evaluation.intervals import LABELS, SCORES, WEIGHTED, interval_of, of_classes, unbucketed
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, TopK, WholeMatrix
 from lightning_evalkit.inputs import Multiclass
-from lightning_evalkit.intervals.binomial import score_ends
 from lightning_evalkit.intervals.differences import is_same, matrix_difference, table_difference
 from lightning_evalkit.intervals.interval import Interval, no_interval
-from lightning_evalkit.intervals.jackknife import FEW, LONELY, paired_difference, t_quantile
+from lightning_evalkit.intervals.jackknife import FEW, LONELY, paired_difference
 from lightning_evalkit.intervals.tables import share_interval
 from lightning_evalkit.statistics import ratio
 
@@ -32,8 +31,13 @@ HITS = "counts do not say whether the samples that one of them gets right are th
 
 def difference_of(first: Readout, second: Readout, source: Source, level: float) -> Interval:
     """First minus second, with its interval or the reason for none."""
-    if source.evidence.buckets is not None:
+    found = _by_counts(first, second, source, level)
+    if source.evidence.buckets is not None and not (found.known and source.is_of_independent):
         return _by_buckets(first, second, source, level)
+    return found
+
+
+def _by_counts(first: Readout, second: Readout, source: Source, level: float) -> Interval:
     value = source.value(first) - source.value(second)
     if source.evidence.task.weighted:
         return no_interval(value, level, WEIGHTED)
@@ -90,15 +94,12 @@ def _by_buckets(first: Readout, second: Readout, source: Source, level: float) -
     if reason:
         return no_interval(source.value(first) - source.value(second), level, reason)
     one, other = (source.by_bucket(each) for each in (first, second))
-    value, low, high, _, n = paired_difference(other, one, level)
-    buckets = len(one.without)
+    width = max(each.statistic.bounds[1] - each.statistic.bounds[0] for each in (first, second))
+    value, low, high, _, n = paired_difference(other, one, level, width)
     if low != low:
-        return no_interval(value, level, FEW if buckets < 2 else LONELY, n)
+        return no_interval(value, level, FEW if len(one.without) < 2 else LONELY, n)
     if _are_same(first, second, source):
         return Interval(value, value, value, level, "identity", n)
-    if low == high:  # each bucket is treated as one sample
-        reach = score_ends(0, buckets, t_quantile(level, buckets - 1))[1]
-        low, high = value - reach, value + reach
     return Interval(value, low, high, level, "buckets", n)
 
 

@@ -11,6 +11,7 @@ import torch
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, SampleMean, TopK, WholeMatrix
+from lightning_evalkit.evaluation.telling import telling
 from lightning_evalkit.inputs import Binary, Multilabel
 from lightning_evalkit.intervals import Interval, auroc_interval, matrix_interval, share_interval, table_interval
 from lightning_evalkit.intervals.interval import METHODS, checked_level, no_interval
@@ -58,6 +59,12 @@ class Source:
         matrix = self.evidence.matrix
         return Whole(self.counts, None if matrix is None else matrix.cpu())
 
+    @property
+    def is_of_independent(self) -> bool:
+        """Whether samples count alike and do not depend on each other, so that their numbers say how sure they are."""
+        buckets = self.evidence.buckets
+        return not self.evidence.task.weighted and not (buckets is not None and buckets.clustered)
+
     def value(self, readout: Readout) -> float:
         """The value that ``compute`` reports, in double precision."""
         return float(readout.value(self.evidence, self.zero_division))
@@ -70,7 +77,8 @@ class Source:
             values = readout.of_rows(without, self.zero_division)
         else:
             values = readout.value(without, self.zero_division)
-        return ByBucket(self.value(readout), values.cpu(), self.evidence.buckets.samples)
+        number = telling(readout, without, self.evidence)
+        return ByBucket(self.value(readout), values.cpu(), self.evidence.buckets.samples, number)
 
 
 class Intervals:
@@ -92,9 +100,10 @@ class Intervals:
         """Return every entry with its interval, or with the reason why it has none.
 
         The kind of the statistic decides the method: Wilson for shares of samples and for F1, Dirichlet for other
-        statistics of one table, smoothed counts for averages over classes, DeLong for AUROC. A named ``method`` is
-        used for the entries it is valid for; the others say why it is not. ``prevalence`` projects the statistics as
-        ``at_prevalence`` does. Samples are assumed to be independent.
+        statistics of one table, smoothed counts for averages over classes, DeLong for AUROC. Buckets, if declared, serve
+        the statistics without such a method, and weights and clusters. A named ``method`` is used for the entries it is
+        valid for; the others say why it is not. ``prevalence`` projects the statistics as ``at_prevalence`` does.
+        Samples are assumed to be independent, unless they were counted by cluster.
         """
         return {name: self._described(entry.readout, level, method, prevalence) for name, entry in self._entries()}
 
@@ -119,6 +128,11 @@ class Intervals:
         entry: Entry = self[name]  # type: ignore[index]  # of the collection
         return self._source().by_bucket(entry.readout)
 
+    def is_told_by_buckets(self, name: str) -> bool:
+        """Whether buckets say how sure an entry is; of largest values they do not."""
+        entry: Entry = self[name]  # type: ignore[index]  # of the collection
+        return not unbucketed(entry.readout, self._source())
+
     def _described(self, readout: Readout, level: float, method: str, prevalence: float | None) -> Interval:
         try:
             return self._interval(readout, level, method, prevalence)
@@ -133,13 +147,16 @@ class Intervals:
         level, source = checked_level(level), self._source()
         if prevalence is not None:
             return _projected(readout, source, level, method, prevalence)
-        if source.evidence.buckets is not None and method in ("auto", "buckets"):
-            return _by_buckets(readout, source, level)
-        if method == "buckets":
+        buckets = source.evidence.buckets
+        if method == "buckets" and buckets is None:
             raise DeclarationError("method='buckets' needs them: declare buckets=1024 and count by the ids of samples.")
+        if method == "buckets" or (method == "auto" and buckets is not None and not source.is_of_independent):
+            return _by_buckets(readout, source, level)
         if source.evidence.task.weighted:
             return no_interval(source.value(readout), level, WEIGHTED)
         found = interval_of(readout, source, level, method)
+        if not found.known and method == "auto" and buckets is not None:
+            return _by_buckets(readout, source, level)
         return found if found.known else replace(found, value=source.value(readout))
 
     def _source(self) -> Source:

@@ -6,7 +6,7 @@ as samples of different buckets are independent of each other.
 
 from __future__ import annotations
 
-from math import inf, isfinite, sqrt
+from math import isfinite, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from lightning_evalkit.intervals.binomial import score_ends
@@ -16,21 +16,27 @@ from lightning_evalkit.intervals.interval import Interval, around, no_interval, 
 if TYPE_CHECKING:
     from torch import Tensor
 
+LEAST = 1e-10
+"""Errors below are rounding."""
 FEW = "fewer than two buckets hold samples, so that nothing says how they vary"
 LONELY = "without one of the buckets it has no value: too few samples say something about it"
 
 
 class ByBucket(NamedTuple):
-    """A number, what it would be without each of the buckets that hold samples, and the number of samples."""
+    """A number, what it would be without each of the buckets that hold samples, and the number of samples.
+
+    ``telling`` buckets hold samples that the number looks at.
+    """
 
     value: float
     without: Tensor
     n: int
+    telling: int
 
 
 def bucket_interval(found: ByBucket, bounds: tuple[float, float], level: float) -> Interval:
     """Wilson's interval of the effective number of samples, with t instead of z; symmetric where there is no range."""
-    value, without, n = found
+    value, without, n, telling = found
     if value != value:
         return undefined(value, level, n)
     if len(without) < 2:
@@ -43,14 +49,17 @@ def bucket_interval(found: ByBucket, bounds: tuple[float, float], level: float) 
         reach = quantile * sqrt(variance)
         return around(value, (max(value - reach, lowest), value + reach), level, "buckets", n)
     share = (value - lowest) / width
-    effective = share * (1 - share) * width**2 / variance if variance > 0 else 0.0
-    effective = effective or float(len(without))  # no bucket differs from others: each is taken for one sample
+    effective = share * (1 - share) * width**2 / variance if variance > LEAST**2 else 0.0
+    effective = effective or float(max(telling, 1))  # no bucket differs from others: each is taken for one sample
     low, high = score_ends(share * effective, effective, quantile)
     return around(value, (lowest + width * low, lowest + width * high), level, "buckets", n)
 
 
-def paired_difference(first: ByBucket, second: ByBucket, level: float) -> Difference:
-    """The difference of two numbers of the same samples in the same buckets, second minus first."""
+def paired_difference(first: ByBucket, second: ByBucket, level: float, width: float) -> Difference:
+    """The difference of two numbers of the same samples in the same buckets, second minus first.
+
+    ``width`` is that of the range of both.
+    """
     from scipy.special import stdtr
 
     difference, change = second.value - first.value, second.without - first.without
@@ -58,9 +67,25 @@ def paired_difference(first: ByBucket, second: ByBucket, level: float) -> Differ
         nothing = float("nan")
         return Difference(difference, nothing, nothing, nothing, first.n)
     error, freedom = sqrt(_variance(change)), len(change) - 1
+    if error < LEAST:
+        return _unvaried(difference, first.n, max(min(first.telling, second.telling), 1), level, width)
     reach = t_quantile(level, freedom) * error
-    apart = abs(difference) / error if error else (inf if difference else 0.0)
-    return Difference(difference, difference - reach, difference + reach, float(2 * stdtr(freedom, -apart)), first.n)
+    p_value = float(2 * stdtr(freedom, -abs(difference) / error))
+    return Difference(difference, difference - reach, difference + reach, p_value, first.n)
+
+
+def _unvaried(difference: float, n: int, telling: int, level: float, width: float) -> Difference:
+    """Of what no bucket changes: each is taken for one sample, and all of them agree.
+
+    They agree that there is no difference, or on its sign: the ends are Clopper and Pearson's, the p-value is that of
+    the sign test.
+    """
+    if abs(difference) < LEAST:
+        reach, p_value = width * (1 - ((1 - level) / 2) ** (1 / telling)), 1.0
+    else:
+        reach = 2 * abs(difference) * (1 - ((1 - level) / 2) ** (1 / telling))
+        p_value = min(1.0, 2.0 ** (1 - telling))
+    return Difference(difference, difference - reach, difference + reach, p_value, n)
 
 
 def _variance(without: Tensor) -> float:

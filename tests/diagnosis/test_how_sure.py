@@ -125,7 +125,7 @@ def test_clusters_decide_how_sure_an_explanation_is():
 
 def test_buckets_without_an_error_are_not_certain():
     evaluation = BinaryEvaluation("labels", buckets=64)
-    evaluation.update(torch.arange(40) % 2, torch.arange(40) % 2, sample=torch.arange(40))
+    evaluation.update(torch.arange(40) % 2, torch.arange(40) % 2, cluster=torch.arange(40))
     finding = evaluation.explain()
     assert CERTAIN not in finding.text()
     assert finding.evidence["difference"]["high"] > 0.05

@@ -23,6 +23,7 @@ from lightning_evalkit.counts.hashing import buckets_of, fingerprint, hashed
 from lightning_evalkit.counts.numpy_path import BLOCK
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.evaluation.base import Evaluation
+from lightning_evalkit.intervals.binomial import BINOMIAL, wilson
 
 SAMPLES = 3_000
 
@@ -222,13 +223,16 @@ def test_values_are_those_without_buckets_and_intervals_those_of_counts(kind: st
     assert values == plain.compute()
     compared = 0
     for name, interval in evaluation.intervals().items():
-        other = plain.interval(name)
-        assert (interval.method, interval.n) == ("buckets", SAMPLES)
-        assert interval.low < interval.value < interval.high
+        other, told = plain.interval(name), evaluation.interval(name, method="buckets")
+        assert (told.method, told.n) == ("buckets", SAMPLES)
+        assert told.low < told.value < told.high
+        assert interval == (other if other.known else told)  # samples by their own ids are independent
         if other.known:
             compared += 1
-            assert interval.width == pytest.approx(other.width, rel=0.2)
+            assert told.width == pytest.approx(other.width, rel=0.2)
     assert compared >= 1
+    evaluation.update(*batch, cluster=torch.arange(SAMPLES))
+    assert {interval.method for interval in evaluation.intervals().values()} == {"buckets"}
     assert evaluation.interval("exact_match" if kind == "labels" else "accuracy", method="wilson").method == "wilson"
 
 
@@ -250,7 +254,8 @@ def test_auroc_from_buckets_is_as_wide_as_delongs():
     plain = evaluation.replace(buckets=None)
     evaluation.update(*batch, sample=torch.arange(SAMPLES))
     plain.update(*batch)
-    assert evaluation.interval("auroc").width == pytest.approx(plain.interval("auroc").width, rel=0.12)
+    found = evaluation.interval("auroc", method="buckets")
+    assert found.width == pytest.approx(plain.interval("auroc").width, rel=0.12)
 
 
 @pytest.mark.parametrize("name", ["average_precision", "brier", "log_loss", "f1"])
@@ -285,6 +290,7 @@ def test_repeats_under_one_cluster_change_no_interval_and_without_it_shrink_them
         twin, narrow = repeated.intervals()[name], alone.intervals()[name]
         assert (twin.low, twin.high) == pytest.approx((interval.low, interval.high), abs=1e-9), name
         assert narrow.width == pytest.approx(interval.width / times**0.5, rel=0.02), name
+        assert alone.interval(name, method="buckets").width == pytest.approx(interval.width / times**0.5, rel=0.02)
 
 
 def test_without_errors_a_bucket_is_one_sample():
@@ -293,6 +299,25 @@ def test_without_errors_a_bucket_is_one_sample():
     filled = len(evaluation.by_bucket("accuracy").without)
     assert 2 <= filled <= 5
     assert 0.2 < evaluation.interval("accuracy").low < 0.8
+
+
+def test_without_errors_only_buckets_count_that_hold_what_a_number_looks_at():
+    """All four positives of 4,000 samples are found: as sure as four of four, whatever the number of buckets."""
+    target = (torch.arange(4_000) % 1_000 == 0).long()
+    evaluation = BinaryEvaluation("logits", curves=True, buckets=1024)
+    evaluation.update(8.0 * target - 4, target, cluster=torch.arange(4_000))
+    found = evaluation.intervals()
+    for name in ("recall", "precision", "f1", "mcc", "balanced_accuracy", "auroc", "average_precision"):
+        share = (found[name].low - evaluation[name].readout.statistic.bounds[0]) / (1 + (name == "mcc"))
+        assert share == pytest.approx(wilson(4, 4, 0.95)[0], abs=0.01), name
+    for name in ("accuracy", "specificity"):
+        assert found[name].low > 0.99
+    classes = MulticlassEvaluation("labels", 3, buckets=1024)
+    classes.update(target * 2, target * 2, cluster=torch.arange(4_000))
+    found = classes.intervals()
+    assert found["accuracy"].low > 0.99
+    for name in ("recall/macro", "f1/macro", "mcc", "balanced_accuracy"):
+        assert found[name].low < 0.6, name
 
 
 def test_too_few_buckets_say_so():
@@ -357,16 +382,44 @@ def test_pairs_are_far_more_exact():
     assert "asked not to be paired" in apart.reason
 
 
-def test_the_same_is_tied_and_swapping_negates():
+def test_the_same_does_not_differ_and_swapping_negates():
     one, other, target = two_models(2_000)
-    same = compare(counted(one, target), counted(one, target), ["f1", "mcc"])
-    assert {(each.difference, each.p_value, each.verdict) for each in same.values()} == {(0, 1, "tied")}
+    for margin, verdict in ((0.0, "undecided"), (0.05, "tied")):
+        same = compare(counted(one, target), counted(one, target), ["f1", "mcc"], margin=margin)
+        assert {(each.difference, each.p_value, each.verdict) for each in same.values()} == {(0, 1, verdict)}
     there, back = (compare(*pair) for pair in (_pair(one, other, target), _pair(other, one, target)))
     for name in there:
         assert there[name].difference == pytest.approx(-back[name].difference, abs=1e-12)
         assert there[name].low == pytest.approx(-back[name].high, abs=1e-12)
         assert there[name].p_value == pytest.approx(back[name].p_value)
     assert compare(*_pair(*two_models(20_000, agree=0.5)), ["accuracy"])["accuracy"].verdict == "better"
+
+
+def test_samples_that_all_agree_are_not_certain():
+    """Two models that agree on all of n samples may differ on others: Clopper and Pearson's interval of 0 of n. Where
+    all of n speak for one of them, the sign test has the p-value 2 / 2^n."""
+    target = torch.tensor([0, 0, 1, 1, 1])
+    same = compare(*_pair(target, target, target), ["accuracy", "mcc"], margin=0.1)
+    reach = BINOMIAL["clopper-pearson"](0, 5, 0.95)[1]
+    assert (same["accuracy"].low, same["accuracy"].high) == pytest.approx((-reach, reach))
+    assert same["mcc"].high == pytest.approx(2 * BINOMIAL["clopper-pearson"](0, 2, 0.95)[1])  # of two negatives
+    assert {each.verdict for each in same.values()} == {"undecided"}
+    for samples, verdict in ((3, "undecided"), (12, "worse")):
+        target = torch.arange(samples) % 2
+        found = compare(*_pair(target, 1 - target, target), ["accuracy"])["accuracy"]
+        filled = len(counted(target, target).by_bucket("accuracy").without)
+        assert (found.difference, found.p_value, found.verdict) == (-1, 2 / 2**filled, verdict)
+        assert (found.high < 0) == (found.p_value < 0.05)
+
+
+def test_largest_values_are_not_compared_by_buckets():
+    one, other = (built("binary", curves=True)[0] for _ in range(2))
+    scores, target = drawn()
+    one.update(scores, target, sample=torch.arange(SAMPLES))
+    other.update(scores + torch.randn(SAMPLES, generator=torch.Generator()), target, sample=torch.arange(SAMPLES))
+    found = compare(one, other, ["best_f1", "auroc"])
+    assert (found["best_f1"].verdict, found["auroc"].verdict) == ("undecided", "worse")
+    assert found["best_f1"].low != found["best_f1"].low
 
 
 def _pair(one: Tensor, other: Tensor, target: Tensor) -> tuple[BinaryEvaluation, BinaryEvaluation]:

@@ -1,0 +1,58 @@
+"""How many buckets say something about a number: those that hold samples it looks at.
+
+Where no bucket differs from others, as of a recall without a miss, their number is all that says how sure it is: four
+positives among thousands of samples are four, whatever the number of buckets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, WholeMatrix
+from lightning_evalkit.intervals.shares import share_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.counts import Counts, Evidence
+    from lightning_evalkit.evaluation.readouts import Readout
+    from lightning_evalkit.statistics import Statistic
+
+ROUNDING = 1e-12
+"""The part of a sum of weights that may be lost by adding them in another order."""
+OF_ALL = ("brier", "log_loss", "calibration_error")
+"""Statistics of scores that look at every sample alike; others compare classes."""
+
+
+def telling(readout: Readout, without: Evidence, whole: Evidence) -> int:
+    """The number of buckets, of which ``without`` has a row for each that is left out of the ``whole``."""
+    if isinstance(readout, OneTable):
+        return _of_table(readout.statistic, *(each.counts.at(readout.place) for each in (without, whole)))
+    if isinstance(readout, Averaged) and readout.average == "micro":
+        return _of_table(readout.statistic, *(each.counts.summed() for each in (without, whole)))
+    unequal = isinstance(readout, Averaged)
+    unequal |= isinstance(readout, WholeMatrix) and readout.statistic.name != "accuracy"
+    unequal |= isinstance(readout, FromScores) and readout.statistic.name not in OF_ALL
+    return _of_rarest(without.counts, whole.counts) if unequal else len(without.counts.tp)
+
+
+def _of_table(statistic: Statistic, without: Counts, whole: Counts) -> int:
+    """A share looks at its whole, everything else at both classes."""
+    if share_of(statistic) is None:
+        return _of_rarest(without, whole)
+    left, everything = (statistic(counts).terms[0].whole for counts in (without, whole))
+    return int(_holding(left, everything))
+
+
+def _of_rarest(without: Counts, whole: Counts) -> int:
+    found = [
+        _holding(getattr(without, name), getattr(whole, name))[getattr(whole, name) > 0].flatten()
+        for name in ("positives", "negatives")
+    ]
+    return min((int(each.min()) for each in found if each.numel()), default=len(without.tp))
+
+
+def _holding(without: Tensor, whole: Tensor) -> Tensor:
+    """How many buckets hold some of what all hold together."""
+    whole = whole.to(without.device)
+    return (without < whole * (1 - ROUNDING)).sum(0)
