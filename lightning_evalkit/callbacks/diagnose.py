@@ -12,6 +12,7 @@ from lightning_evalkit.callbacks.parts.stage_hooks import StageHooks
 from lightning_evalkit.diagnosis.accepted import accepted
 from lightning_evalkit.diagnosis.numbers import seen_counts
 from lightning_evalkit.diagnosis.report import Diagnosis, about_subject, joined, judged, without_known
+from lightning_evalkit.diagnosis.rules import OF_THRESHOLDS
 from lightning_evalkit.diagnosis.seen import SANITY, Owner, SeenRun
 from lightning_evalkit.evaluation.diagnosing import candidates_of
 from lightning_evalkit.reports.loggers import tensorboards
@@ -180,9 +181,10 @@ class Diagnose(StageHooks, RestoringCallback):
     def _judged(self, watch: Watch) -> Diagnosis:
         """Apply the rules on runs once, and the rules on numbers to every evaluation and table of the run."""
         found = [judged(watch.seen, "run", self.ignore, self.known)]
-        for path, table, values in watch.tables():
+        for metric, table, values in watch.tables():
             numbers = replace(seen_counts(table), candidates=candidates_of(table, values))
-            found.append(about_subject(judged(numbers, "numbers", self.ignore), path))
+            unasked = () if metric.options.get("threshold", 0.5) == 0.5 else OF_THRESHOLDS
+            found.append(about_subject(judged(numbers, "numbers", self.ignore, unasked=unasked), metric.path))
         found += watch.own.judged(self.ignore, watch.monitored)
         return without_known(joined(found), self.known)
 

@@ -130,6 +130,9 @@ class Diagnosis:
             yield from lines(words, STYLES[finding.severity], "  ")
             yield from lines(f"  → {one_line(finding.remedy)}" if finding.remedy else "", indent="    ")
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text())
+
     def _repr_html_(self) -> str:
         first = self.text().partition("\n")[0]
         rows = "".join(
@@ -141,11 +144,20 @@ class Diagnosis:
         return f"<p>{html.escape(first)}</p>" + (f"<table>{head}{rows}</table>" if rows else "")
 
 
-def judged(seen: Any, about: About, ignore: Collection[str] = (), known: Collection[str] = ()) -> Diagnosis:
-    """Ask every rule; ``ignore`` are codes, ``known`` are fingerprints of findings that were accepted before."""
+def judged(
+    seen: Any,
+    about: About,
+    ignore: Collection[str] = (),
+    known: Collection[str] = (),
+    unasked: Collection[str] = (),
+) -> Diagnosis:
+    """Ask every rule; ``ignore`` are codes, ``known`` are fingerprints of findings that were accepted before.
+
+    ``unasked`` are codes of rules that do not apply.
+    """
     for code in ignore:
         RULES[code]  # which says if there is no such rule
-    asked = {rule.code: rule(seen) for rule in rules_about(about)}
+    asked = {rule.code: None if rule.code in unasked else rule(seen) for rule in rules_about(about)}
     findings = _significant([finding for found in asked.values() for finding in found or ()])
     found_by = {finding.code for finding in findings}
     silent = [code for code, found in asked.items() if found is None]

@@ -100,9 +100,9 @@ class Intervals:
         """Return every entry with its interval, or with the reason why it has none.
 
         The kind of the statistic decides the method: Wilson for shares of samples and for F1, Dirichlet for other
-        statistics of one table, smoothed counts for averages over classes, DeLong for AUROC. Buckets, if declared, serve
-        the statistics without such a method, and weights and clusters. A named ``method`` is used for the entries it is
-        valid for; the others say why it is not. ``prevalence`` projects the statistics as ``at_prevalence`` does.
+        statistics of one table, smoothed counts for averages over classes, DeLong for AUROC. Buckets, if declared,
+        serve the statistics without such a method, and weights and clusters. A named ``method`` is used for the entries
+        it is valid for; the others say why it is not. ``prevalence`` projects the statistics as ``at_prevalence`` does.
         Samples are assumed to be independent, unless they were counted by cluster.
         """
         return {name: self._described(entry.readout, level, method, prevalence) for name, entry in self._entries()}

@@ -17,6 +17,8 @@ from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.strategies import DDPStrategy
 from misused import loader
 from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+from torchmetrics import classification as stock
 
 from lightning_evalkit import BinaryEvaluation, Counts, MulticlassEvaluation, diagnose
 from lightning_evalkit.callbacks import Diagnose, Evaluate
@@ -120,6 +122,40 @@ def test_evaluations_of_evaluate_are_diagnosed(loaders: int) -> None:
 def test_each_of_several_thresholds() -> None:
     found, _ = run(SeveralThresholds())
     assert subjects(found, "EK205") == ["numbers@0.9999999/predictions"]
+
+
+class FindsMore(misused.Good, LightningModule):
+    """At a low threshold most are called positive, which costs accuracy on purpose."""
+
+    threshold = 0.01
+
+    def make(self) -> None:
+        super().make()
+        self.f1 = stock.BinaryF1Score(threshold=self.threshold)
+        self.recall = BinaryEvaluation("logits", threshold=self.threshold, prefix="own/", zero_division=0.0)
+
+    def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
+        moved = logits - 2 if self.threshold < 0.5 else logits + 5
+        self.f1.update(moved.sigmoid(), target)
+        self.log("val/f1", self.f1)
+        self.recall.update(moved, target)
+        self.log_dict(self.recall)
+
+
+class CalledMore(FindsMore):
+    threshold = 0.5
+
+
+def test_a_chosen_threshold_is_not_asked_about_the_majority() -> None:
+    """Ninety negatives and ten positives, nearly all of them called positive."""
+    few = torch.Generator().manual_seed(0)
+    x, y = torch.randn(100, 4, generator=few), (torch.arange(100) % 10 == 0).long()
+    val = DataLoader(TensorDataset(x, y), 20)
+    asked = run(CalledMore(), val=val)[0].diagnosis
+    assert {each.subject for each in asked.issues if each.code == "EK204"} == {"f1/accuracy", "recall/accuracy"}
+    chosen = run(FindsMore(), val=val)[0].diagnosis
+    assert "EK204" in chosen.not_applicable
+    assert not [each for each in chosen.findings if each.code in ("EK204", "EK210", "EK220")]
 
 
 def test_a_finding_is_printed_once_although_numbers_change(capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,12 +107,20 @@ def test_a_diagnosis_for_people_and_programs() -> None:
     assert "&#60;f1&#62;" in found.markdown()
     assert "<f1>" not in found._repr_html_()
     assert "&lt;f1&gt;" in found._repr_html_()
+    assert shown_in_a_notebook(found) == {"text/plain": found.text(), "text/html": found._repr_html_()}
     read = json.loads(found.json())
     assert [each["code"] for each in read["issues"]] == ["EK102"]
     assert read["issues"][0]["fingerprint"] == "EK102:<f1>"
     [run] = found.sarif()["runs"]
     assert {each["id"] for each in run["tool"]["driver"]["rules"]} == {"EK102", "EK124"}
     assert [(each["ruleId"], each["level"]) for each in run["results"]] == [("EK102", "error"), ("EK124", "note")]
+
+
+def shown_in_a_notebook(found: Diagnosis) -> dict[str, str]:
+    """What IPython sends to a notebook for the last value of a cell."""
+    formatter = pytest.importorskip("IPython.core.formatters").DisplayFormatter()
+    shown: dict[str, str] = formatter.format(found)[0]
+    return shown
 
 
 def test_nothing_found_is_said() -> None:

@@ -50,6 +50,7 @@ def test_all_notebooks_are_here():
     assert [path.name for path in NOTEBOOKS] == [
         "01_why_accuracy_equals_f1.ipynb",
         "02_what_is_multilabel_accuracy.ipynb",
+        "04_find_the_wrong_number.ipynb",
         "05_how_sure_is_a_metric.ipynb",
     ]
 
@@ -61,7 +62,8 @@ def test_runs_and_shows_what_is_committed(path: Path, tmp_path: Path, monkeypatc
     skip_without_transformers(path.read_text(encoding="utf-8"))
     monkeypatch.setenv("PYTHONWARNINGS", "ignore:IProgress not found")  # of tqdm, which other packages import
     committed, fresh = read(path), read(path)
-    NotebookClient(fresh, timeout=240, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    options = {"kernel_name": "python3", "coalesce_streams": True, "resources": {"metadata": {"path": tmp_path}}}
+    NotebookClient(fresh, timeout=240, **options).execute()
     compared = 0
     for before, after in zip(committed.cells, fresh.cells, strict=True):
         if "trained(" in before.source:

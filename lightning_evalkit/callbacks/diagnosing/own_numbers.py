@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lightning_evalkit.callbacks.parts.changed_evaluations import evaluations
 from lightning_evalkit.diagnosis.numbers import seen_counts
 from lightning_evalkit.diagnosis.report import about_subject, judged
+from lightning_evalkit.diagnosis.rules import OF_THRESHOLDS
 from lightning_evalkit.evaluation.diagnosing import candidates_of, seen_numbers
 from lightning_evalkit.evaluation.plots import thresholds_listed
 from lightning_evalkit.inputs.threshold import names_of
@@ -63,8 +64,9 @@ class OwnNumbers:
             copy.tally.load_totals(totals)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # said when the run computed it
+                unasked = () if getattr(copy, "threshold", 0.5) == 0.5 else OF_THRESHOLDS
                 for name, numbers in _numbers(path, copy, monitored):
-                    yield about_subject(judged(numbers, "numbers", ignore), name)
+                    yield about_subject(judged(numbers, "numbers", ignore, unasked=unasked), name)
 
 
 def _numbers(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lightning_evalkit.counts import Counts
-    from lightning_evalkit.diagnosis.seen import SeenWait
+    from lightning_evalkit.diagnosis.seen import SeenMetric, SeenWait
     from lightning_evalkit.trainer import LightningModule, Trainer
 
 STATISTICS = {
@@ -186,14 +186,14 @@ class Watch:
             for name in values.keys() & {each.name for each in self.seen.monitors}:
                 self.monitored.setdefault(name, []).append(values[name])
 
-    def tables(self) -> Iterator[tuple[str, Counts, dict[str, list[float]]]]:
+    def tables(self) -> Iterator[tuple[SeenMetric, Counts, dict[str, list[float]]]]:
         """Yield every table that metrics hold, once, with the values of monitored statistics so far."""
-        owners: list[tuple[str, Counts, dict[str, list[float]]]] = []
+        owners: list[tuple[SeenMetric, Counts, dict[str, list[float]]]] = []
         for metric in self.seen.metrics.values():
             if metric.table is None:
                 continue
             if metric.table not in (table for _, table, _ in owners):
-                owners.append((metric.path, metric.table, {}))
+                owners.append((metric, metric.table, {}))
             values = next(values for _, table, values in owners if table == metric.table)
             for log in self.seen.logs_of(metric):
                 if log.name in self.monitored and metric.kind in STATISTICS:

@@ -11,6 +11,7 @@ from lightning_evalkit.diagnosis.rules import selection as selection
 from lightning_evalkit.diagnosis.rules import sharing as sharing
 from lightning_evalkit.diagnosis.rules import structure as structure
 from lightning_evalkit.diagnosis.rules import tables as tables
+from lightning_evalkit.diagnosis.rules.majority import OF_THRESHOLDS as OF_THRESHOLDS
 from lightning_evalkit.diagnosis.rules.table import RULES as RULES
 from lightning_evalkit.diagnosis.rules.table import Power as Power
 from lightning_evalkit.diagnosis.rules.table import Rule as Rule

@@ -9,6 +9,8 @@ from lightning_evalkit.diagnosis.numbers import SeenNumbers, seen_counts
 from lightning_evalkit.diagnosis.rules.table import Found, Power, rule
 
 CHANCE = 0.05
+OF_THRESHOLDS = ("EK204", "EK210", "EK220")
+"""Rules that a threshold other than 0.5 makes find something on purpose: who chose it gave up accuracy for recall."""
 
 
 @rule(
