@@ -15,7 +15,7 @@ from lightning_evalkit.counts.multiclass import MulticlassCounter
 from lightning_evalkit.counts.multilabel import MultilabelCounter
 from lightning_evalkit.counts.pairs import PairCounter
 from lightning_evalkit.counts.sample_values import SampleValueCounter
-from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
+from lightning_evalkit.counts.score_counts import Edges, Limits, ScoreCounts
 from lightning_evalkit.counts.slices import SliceCounter
 from lightning_evalkit.counts.stored_scores import StoredScores
 
@@ -34,6 +34,7 @@ __all__ = [
     "EvidenceCounter",
     "Layout",
     "Ledger",
+    "Limits",
     "LossCounter",
     "MulticlassCounter",
     "MultilabelCounter",

@@ -16,7 +16,7 @@ from lightning_evalkit.counts.binned_scores import Looked, ScoreCounter
 from lightning_evalkit.counts.calibration_sums import Calibration
 from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.layout import Cells, Layout
-from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
+from lightning_evalkit.counts.score_counts import Edges, Limits, ScoreCounts
 from lightning_evalkit.counts.score_totals import limits_of
 
 if TYPE_CHECKING:
@@ -78,19 +78,19 @@ class BucketScores(ScoreCounter):
         kept = totals.reals if self.task.weighted else totals.integers
         cells = _others(kept.narrow(0, 0, 2 * self.num_curves * COARSE * self.buckets), self.buckets, filled)
         no, yes = cells.view(-1, 2, COARSE).unbind(1)
-        return ScoreCounts(yes, no, *self._limits(yes.device)), judged
+        return ScoreCounts(yes, no, self._limits(yes.device)), judged
 
     def _sums(self, reals: Tensor) -> Tensor:
         """The sums over probabilities, which follow the histograms."""
         return reals.narrow(0, len(reals) - self.sums.width, self.sums.width)
 
-    def _limits(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Edges]:
+    def _limits(self, device: torch.device) -> Limits:
         limits = limits_of(self.task.binning, self.score_kind, False, device)
         places = torch.arange(COARSE + 1, device=device)
         starts, ends = (-(-part * self.bins.number // COARSE) for part in (places[:-1], places[1:]))
         alone = torch.zeros(COARSE, dtype=torch.bool, device=device)
         edges = Edges(limits.edges.first[starts], limits.edges.cut[starts], limits.edges.logits)
-        return alone, limits.lowest[starts], limits.highest[ends - 1], edges
+        return Limits(alone, limits.lowest[starts], limits.highest[ends - 1], edges)
 
 
 def _others(part: Tensor, buckets: int, filled: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ counts elements whose bin is in doubt; with bfloat16 bins, those that no bfloat1
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,30 +19,16 @@ from lightning_evalkit.counts.counter import Ledger
 from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.odds import reach
-from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
+from lightning_evalkit.counts.score_counts import Edges, Limits, ScoreCounts
 from lightning_evalkit.inputs import Multiclass, Multilabel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from lightning_evalkit.counts.counter import Totals
     from lightning_evalkit.inputs import Binning, Declaration
-
-
-class Limits(NamedTuple):
-    """The limits of each bin: whether it holds one value only, its lowest and highest score, and its edges."""
-
-    alone: Tensor
-    lowest: Tensor
-    highest: Tensor
-    edges: Edges
-
-    def at(self, places: Tensor) -> Limits:
-        """The limits of some bins."""
-        first, cut, logits = self.edges
-        return Limits(
-            self.alone[places], self.lowest[places], self.highest[places], Edges(first[places], cut[places], logits)
-        )
 
 
 class ScoreTotals:
@@ -80,16 +66,17 @@ class ScoreTotals:
         valid, doubt, updates = map(sum, self.books.numbers(totals.integers, *names))
         others, device = self.kind == "bfloat16" and doubt > 0, totals.integers.device
         limits = limits_of(self.task.binning, self.score_kind, others, histogram_device(device))
+        bins: Limits | Callable[[], Limits] = limits
         if totals.increments is None or self.kind == "cuts":
             no, yes = self._histograms(totals.dense(self.layout.integers.width))
         else:
             places, no, yes = self._filled(totals.increments)
-            limits = limits.at(places)
+            bins = partial(limits.at, places)
         unit = torch.finfo(real_dtype(device)).eps / 2
         fine = reach(self.num_curves, self.bins.number, unit)
         apart = {"fine": fine, "cuts": 1}.get(self.kind, 0) if doubt else 0
         error = (valid + updates) * unit if self.task.weighted else 0.0
-        return ScoreCounts(yes, no, *limits, self.kind == "cuts", apart, error)
+        return ScoreCounts(yes, no, bins, self.kind == "cuts", apart, error)
 
     def _histograms(self, totals: Totals) -> tuple[Tensor, ...]:
         """The numbers of no and yes in each bin, of shape (questions, bins)."""

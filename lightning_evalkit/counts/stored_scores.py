@@ -1,22 +1,25 @@
 """Stores every score, for curves without bins: memory grows with the data, and ranks are gathered.
 
-A row holds the answer to each question (0 no, 1 yes, 2 ignored, 3 invalid, 4 of no weight), its score and, where
-declared, its weight.
+A row holds the answer to each question (0 no, 1 yes, 2 ignored, 3 invalid, 4 of no weight) in a byte, its score in the
+precision in which it came (half precision in single) and, where declared, its weight. One sort counts the scores that
+occur: on the CPU that of keys which hold a score of single precision and its answer.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 
 from lightning_evalkit.counts.binned_scores import ScoreCounter
 from lightning_evalkit.counts.counter import Ledger, Totals
-from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.counts import real_dtype, wide_dtype
 from lightning_evalkit.counts.deferral import is_deferred
+from lightning_evalkit.counts.edges import before, from_order, ordered
 from lightning_evalkit.counts.layout import Cells, Layout
-from lightning_evalkit.counts.score_counts import Edges, ScoreCounts
+from lightning_evalkit.counts.score_counts import Edges, Limits, ScoreCounts
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.ranks import warn_on_rank_zero
 
@@ -26,10 +29,19 @@ if TYPE_CHECKING:
     from lightning_evalkit.inputs import Declaration
 
 LARGE = 10_000_000
-"""The number of scores, of 16 bytes each, that triggers a warning about memory."""
+"""The number of scores, of at least 5 bytes each, that triggers a warning about memory."""
 IGNORED, INVALID, WEIGHTLESS = 2, 3, 4
 GUESSED_LOGITS = 8
 """Added to the answer of a score that was guessed to be a logit."""
+
+
+class Occurring(NamedTuple):
+    """The distinct scores in rising order, as they are shown, and the number or weight of yes and no for each."""
+
+    values: Tensor
+    shown: Tensor
+    yes: Tensor
+    no: Tensor
 
 
 class StoredScores(ScoreCounter):
@@ -44,12 +56,12 @@ class StoredScores(ScoreCounter):
         self.plain, self.seen = False, 0
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        looked, kind = self._looked(preds, target, weight), real_dtype(preds.device)
-        answers = looked.marked(looked.yes.long(), INVALID, IGNORED, WEIGHTLESS)
+        looked = self._looked(preds, target, weight)
+        answers = looked.marked(looked.yes.to(torch.int8), INVALID, IGNORED, WEIGHTLESS)
         if looked.probable is not None:
-            answers = answers + torch.where(looked.probable, 0, GUESSED_LOGITS)
+            answers = torch.add(answers, looked.probable.logical_not(), alpha=GUESSED_LOGITS)
         scores = looked.scores if self.guesses else self._as_binned(looked.scores, looked.probable)
-        reals = {"scores": scores.to(kind).reshape(-1, self.num_curves)}
+        reals = {"scores": scores.to(wide_dtype(scores.dtype)).reshape(-1, self.num_curves)}
         if looked.weight is not None:
             reals["weights"] = looked.weight.expand(scores.shape).reshape(-1, self.num_curves)
         self._notice(preds)
@@ -69,46 +81,53 @@ class StoredScores(ScoreCounter):
         """One table for each question, with a bin for every score that occurs."""
         assert totals.reals is not None  # always kept
         answers, reals = totals.integers, totals.reals
-        if reals.dtype != torch.float64:
-            answers, reals = answers.cpu(), reals.cpu().double()  # rates and areas need it
+        if real_dtype(reals.device) != torch.float64:
+            answers, reals = answers.cpu(), reals.cpu()  # rates and areas need it
         scores = shown = self.layout.reals.read(reals, "scores")
-        if self.guesses:
+        if self.guesses and bool((answers >= GUESSED_LOGITS).any()):
             scores, shown = self._guessed(answers, scores)
-            answers = answers % GUESSED_LOGITS
-        weights = self.layout.reals.read(reals, "weights") if self.task.weighted else None
-        parts = (answers, scores, shown, torch.ones_like(scores) if weights is None else weights)
-        columns = zip(*(part.unbind(-1) for part in parts), strict=True)
-        found = [self._table(*column) for column in columns]
-        return [replace(table, unasked=(0,)) if k in self.unasked else table for k, table in enumerate(found)]
+        if self.guesses:
+            answers = answers & (GUESSED_LOGITS - 1)
+        columns = [answers.unbind(-1), scores.unbind(-1), shown.unbind(-1)]
+        if self.task.weighted:
+            columns.append(self.layout.reals.read(reals, "weights").unbind(-1))
+        return [self._table(k, *column) for k, column in enumerate(zip(*columns, strict=True))]
 
     def _guessed(self, answers: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Probabilities in double precision for ranking, and in single precision as torchmetrics' thresholds."""
-        logits, single = answers >= GUESSED_LOGITS, scores.float()
+        logits, single, scores = answers >= GUESSED_LOGITS, scores.float(), scores.double()
         ranked = torch.where(logits, self._squashed(scores), scores)
-        return ranked, torch.where(logits, self._squashed(single), single).double()
+        return ranked, torch.where(logits, self._squashed(single), single)
 
-    def _table(self, answers: Tensor, scores: Tensor, shown: Tensor, weights: Tensor) -> ScoreCounts:
+    def _table(
+        self, question: int, answers: Tensor, scores: Tensor, shown: Tensor, weights: Tensor | None = None
+    ) -> ScoreCounts:
         used = answers < IGNORED
-        values, places = scores[used].unique(return_inverse=True)
-        ones = weights[used] if self.task.weighted else torch.ones_like(places)
-        parts = [
-            torch.zeros(len(values), dtype=ones.dtype, device=ones.device).index_add_(
-                0, places, torch.where(answers[used] == kind, ones, 0)
-            )
-            for kind in (1, 0)
-        ]
-        alone = torch.ones(len(values), dtype=torch.bool, device=values.device)
-        seen = torch.zeros_like(values).scatter(0, places, shown[used])
-        lowest = seen.sigmoid() if self.score_kind == "logits" else seen.clamp(min=0)
-        edges = Edges(values, self._cuts(values), self.score_kind == "logits")
-        error = len(places) * torch.finfo(weights.dtype).eps / 2 if self.task.weighted else 0.0
-        return ScoreCounts(parts[0].unsqueeze(0), parts[1].unsqueeze(0), alone, lowest, lowest, edges, error=error)
+        if not bool(used.all()):
+            answers, scores, shown = answers[used], scores[used], shown[used]
+            weights = None if weights is None else weights[used]
+        if weights is None and scores.is_cpu and scores.dtype == torch.float32:
+            found = _by_keys(answers, scores)
+        else:
+            found = _by_order(answers, scores, shown, weights)
+        error = len(scores) * torch.finfo(torch.float64).eps / 2 if self.task.weighted else 0.0
+        return ScoreCounts(
+            found.yes.unsqueeze(0),
+            found.no.unsqueeze(0),
+            partial(self._limits, found.values, found.shown),
+            error=error,
+            unasked=(0,) if question in self.unasked else (),
+        )
 
-    def _cuts(self, values: Tensor) -> Tensor:
-        """The number before each score, if there is one."""
-        least = -torch.inf if self.score_kind == "logits" else 0.0
-        before = torch.nextafter(values, torch.full_like(values, -torch.inf))
-        return torch.where(values > least, before, torch.nan)
+    def _limits(self, values: Tensor, shown: Tensor) -> Limits:
+        """Every score is a bin of its own, and a threshold just below it is the number before, if there is one."""
+        values, shown, logits = values.double(), shown.double(), self.score_kind == "logits"
+        if self.guesses:
+            shown = shown.float().double()
+        lowest = shown.sigmoid() if logits else shown.clamp(min=0)
+        cut = torch.where(values > (-torch.inf if logits else 0.0), before(values), torch.nan)
+        alone = torch.ones(len(values), dtype=torch.bool, device=values.device)
+        return Limits(alone, lowest, lowest, Edges(values, cut, logits))
 
     def scores(self, totals: Totals) -> ScoreCounts:
         """The scores of one question."""
@@ -118,8 +137,41 @@ class StoredScores(ScoreCounter):
         return tables[0]
 
     def ledger(self, totals: Totals) -> Ledger:
-        """The bookkeeping; the number of batches is not stored."""
-        answers: Any = totals.integers % GUESSED_LOGITS
+        """Every row that was kept is there; how many batches they came in is not."""
+        answers: Any = totals.integers & (GUESSED_LOGITS - 1)
         per_sample = self.num_curves if self.is_multiclass else 1
-        ignored, invalid = (int((answers == kind).sum()) // per_sample for kind in (IGNORED, INVALID))
+        ignored, invalid = (int((answers == kind).count_nonzero()) // per_sample for kind in (IGNORED, INVALID))
         return Ledger(int(answers.numel() > 0), ignored, invalid, guessed_logits=0, guessed_probabilities=0)
+
+
+def _by_keys(answers: Tensor, scores: Tensor) -> Occurring:
+    """By whole numbers in the order of scores of single precision, with the answer as their last bit.
+
+    Sorting them moves nothing else along, and NumPy does it in place.
+    """
+    keys = ordered(scores.numpy()).astype(np.int64)
+    keys *= 2
+    keys += answers.numpy()
+    keys.sort()
+    said = (keys & 1).astype(np.int8)
+    keys >>= 1
+    begins = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))) if len(keys) else np.zeros(0, np.int64)
+    values = torch.from_numpy(from_order(keys[begins].astype(np.int32)))
+    del keys
+    yes = np.add.reduceat(said, begins, dtype=np.int64) if len(said) else begins
+    no = np.diff(begins, append=len(said))
+    no -= yes
+    return Occurring(values, values, torch.from_numpy(yes), torch.from_numpy(no))
+
+
+def _by_order(answers: Tensor, scores: Tensor, shown: Tensor, weights: Tensor | None) -> Occurring:
+    """By their order, in which answers and weights follow."""
+    order = torch.from_numpy(scores.numpy().argsort()) if scores.is_cpu else scores.argsort()
+    scores, answers = scores[order], answers[order]
+    new = torch.ones_like(answers, dtype=torch.bool)
+    new[1:] = scores[1:] != scores[:-1]
+    begins, places = new.nonzero().squeeze(-1), new.cumsum(0) - 1
+    ones = torch.ones_like(places) if weights is None else weights[order]
+    nothing = torch.zeros(len(begins), dtype=ones.dtype, device=ones.device)
+    yes, no = (nothing.index_add(0, places, torch.where(answers == kind, ones, 0)) for kind in (1, 0))
+    return Occurring(scores[begins], shown[order[begins]], yes, no)

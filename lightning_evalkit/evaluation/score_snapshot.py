@@ -109,9 +109,9 @@ def score_snapshot(evaluation: Evaluation) -> ScoreSnapshot | None:
     if scores is None or calibration is None:
         return None
     filled = ((scores.yes + scores.no) != 0).any(0)
-    parts = {name: getattr(scores, name)[..., filled].cpu() for name in ("yes", "no", "alone", "lowest", "highest")}
     # Copied, as a view would keep the whole state.
     sums = Calibration(*(part.to("cpu", torch.float64, copy=True) for part in calibration))
-    kept = replace(scores, edges=scores.edges.only(filled), **parts)
+    yes, no = (part[:, filled].cpu() for part in (scores.yes, scores.no))
+    kept = replace(scores, yes=yes, no=no, bins=scores.limits.at(filled).cpu())
     task = evaluation.tally.counter.task
     return ScoreSnapshot(evaluation.curve_names(), kept, sums, tuple(getattr(task, "thresholds", ())), task.weighted)

@@ -43,6 +43,9 @@ class Storage(Protocol):
     def read(self, states: States) -> Totals:
         """The totals so far."""
 
+    def copied(self, states: States) -> Totals:
+        """The totals so far, in memory that no later update touches."""
+
     def write(self, states: States, totals: Totals) -> None:
         """Replace the state by these totals, which the metric owns from now on."""
 
@@ -95,6 +98,10 @@ class SumStorage(_Named):
         """The tensors themselves."""
         return Totals(states[self.integers], states.get(self.reals))
 
+    def copied(self, states: States) -> Totals:
+        """New tensors."""
+        return Totals(*(states[name].clone() for name in self.names))
+
     def write(self, states: States, totals: Totals) -> None:
         """The tensors themselves."""
         states.update(zip(self.names, totals, strict=False))
@@ -138,11 +145,15 @@ class RowStorage(_Named):
         return {name: [] for name in self.names}
 
     def read(self, states: States) -> Totals:
-        """Concatenate all rows."""
+        """Concatenate all rows into new tensors of the widest precision that a batch had."""
         device = states.get("_device", torch.device("cpu"))  # of the metric that has these attributes
         pairs = zip(self.counter.layout, (torch.int64, real_dtype(device)), strict=True)
         none = (torch.zeros((0, cells.width), dtype=kind, device=device) for cells, kind in pairs)
-        return Totals(*(torch.cat((*states[name], row)) for name, row in zip(self.names, none, strict=False)))
+        return Totals(*(torch.cat(states[name] or [row]) for name, row in zip(self.names, none, strict=False)))
+
+    def copied(self, states: States) -> Totals:
+        """What is read is a copy."""
+        return self.read(states)
 
     def write(self, states: States, totals: Totals) -> None:
         """New lists of these rows."""
@@ -166,10 +177,12 @@ class RowStorage(_Named):
         return {name: [*held[name], *added[name]] for name in self.names}
 
     def over_ranks(self, totals: Totals, group: Any, gather: Gather) -> Totals:
-        """A gather of rows, in the order of ranks."""
-        gather = gather or gathered
-        integers = torch.cat(gather(totals.integers, group))
-        return Totals(integers, None if totals.reals is None else torch.cat(gather(totals.reals, group)))
+        """A gather of rows, in the order of ranks: in the widest precision, as ranks may differ in theirs."""
+        gather, (integers, reals, _) = gather or gathered, totals
+        joined = torch.cat(gather(integers.long(), group))
+        if reals is None:
+            return Totals(joined)
+        return Totals(joined, torch.cat(gather(reals.to(real_dtype(reals.device)), group)))
 
 
 def _moved(state: Any, device: torch.device) -> Any:

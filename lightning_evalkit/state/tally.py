@@ -16,7 +16,7 @@ from lightning_evalkit.counts import is_deferred
 from lightning_evalkit.errors import InputError, MixedScoresWarning
 from lightning_evalkit.inputs.arrays import as_tensors
 from lightning_evalkit.state.global_totals import GlobalTotals
-from lightning_evalkit.state.held import HeldState, cloned
+from lightning_evalkit.state.held import HeldState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,7 +160,7 @@ class Tally(HeldState):
     def _over_ranks(self, should_sync: bool) -> Totals:
         if should_sync and not self._is_synced and self.distributed_available_fn():
             return self.storage.over_ranks(self.totals, self.process_group, self.dist_sync_fn)
-        return cloned(self.totals)
+        return self.storage.copied(self.__dict__)
 
     def _warn(self, ledger: Ledger) -> None:
         if ledger.guessed_logits and ledger.guessed_probabilities:

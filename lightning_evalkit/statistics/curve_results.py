@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from lightning_evalkit.counts import Limits
 from lightning_evalkit.ranks import warn_on_rank_zero
 from lightning_evalkit.statistics import curves
 from lightning_evalkit.statistics.missing import BOTH, has_value
@@ -37,17 +38,10 @@ def micro(tables: Tables) -> Tables:
     sums = [
         torch.zeros(len(values), dtype=part.dtype, device=part.device).index_add_(0, places, part) for part in (yes, no)
     ]
-    alone = torch.ones_like(values, dtype=torch.bool)
-    return [
-        type(tables[0])(
-            sums[0].unsqueeze(0),
-            sums[1].unsqueeze(0),
-            alone,
-            values,
-            values,
-            tables[0].edges._replace(first=first, cut=cut),
-        )
-    ]
+    limits = Limits(
+        torch.ones_like(values, dtype=torch.bool), values, values, tables[0].edges._replace(first=first, cut=cut)
+    )
+    return [type(tables[0])(sums[0].unsqueeze(0), sums[1].unsqueeze(0), limits)]
 
 
 # ---- curves

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 
 from lightning_evalkit.counts import Counts, Edges
 from lightning_evalkit.statistics import bounds
+from lightning_evalkit.statistics.arrays import sized, tensor_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -98,9 +100,14 @@ def auroc_value(scores: ScoreCounts, max_fpr: float | None = None) -> Tensor:
     """The probability that a positive sample has a higher score than a negative one, equal ones counted half."""
     if max_fpr is not None and max_fpr < 1:
         return _partial_auroc(scores, max_fpr).value
-    yes, no = bounds.sized(scores.yes), bounds.sized(scores.no)
-    won = (_from_top(yes).flip(-1) - yes / 2) * no
-    return (won.sum(-1) / (yes.sum(-1) * no.sum(-1))).clamp(0, 1)
+    yes, no = sized(scores.yes), sized(scores.no)
+    pairs = yes.sum(-1) * no.sum(-1)
+    won = no.cumsum(-1)
+    no *= 0.5  # in place, as there may be millions of scores
+    won -= no
+    won *= yes
+    with np.errstate(invalid="ignore"):  # 0/0 without a class
+        return tensor_of((won.sum(-1) / pairs).clip(0, 1), scores.yes)
 
 
 def _between(value: Tensor, low: Tensor, high: Tensor) -> Bounded:

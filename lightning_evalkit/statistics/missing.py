@@ -37,7 +37,7 @@ WORDS = {
 
 def value_of_missing(tables: Sequence[ScoreCounts], value: float) -> float:
     """The value where samples of a kind are missing; NaN where nothing was counted at all."""
-    return value if any(bool((table.yes + table.no).any()) for table in tables) else nan
+    return value if any(bool(table.yes.any()) or bool(table.no.any()) for table in tables) else nan
 
 
 def has_value(table: ScoreCounts, needs: tuple[str, ...] = BOTH) -> Tensor:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
-from lightning_evalkit.counts import Edges, ScoreCounts
+from lightning_evalkit.counts import Edges, Limits, ScoreCounts
 from lightning_evalkit.counts.bins import FineBins
 from lightning_evalkit.counts.odds import class_log_odds, odds_error, reach
 from lightning_evalkit.statistics import curves
@@ -240,7 +240,7 @@ def histogram(yes: list[Any], no: list[Any], kind: torch.dtype, error: float = 0
     edge = torch.linspace(0, 1, size, dtype=torch.float64)
     alone = torch.zeros(size, dtype=torch.bool)
     parts = (torch.tensor(part, dtype=kind).unsqueeze(0) for part in (yes, no))
-    return ScoreCounts(*parts, alone, edge, edge, Edges(edge, edge, False), error=error)
+    return ScoreCounts(*parts, Limits(alone, edge, edge, Edges(edge, edge, False)), error=error)
 
 
 def exact_ends(yes: list[int], no: list[int]) -> dict[str, tuple[Fraction, Fraction]]:
