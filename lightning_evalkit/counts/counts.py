@@ -7,9 +7,11 @@ from fractions import Fraction
 from math import isfinite
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.registry import Registry
 
@@ -134,14 +136,27 @@ class Counts:
         return found
 
     def real(self) -> Counts:
-        """The same counts as real tensors, in which products of counts do not overflow."""
-        return Counts(*(_real(c) for c in self.cells))
+        """The same counts as real tensors, in which products of counts do not overflow; real arrays as they are."""
+        return self if isinstance(self.tp, np.ndarray) else Counts(*(_real(c) for c in self.cells))
+
+    def in_reach(self) -> Counts:
+        """Real arrays of NumPy where nobody waits for a look at values, else real tensors.
+
+        A statistic of a few tables takes a third of the time of torch's operators.
+        """
+        if is_deferred(self.tp):
+            return self.real()
+        return Counts(*(cell.numpy().astype(np.float64) for cell in self.cells))
 
     def sized(self) -> Counts:
-        """Real tensors by a power of two near 1, of which products neither overflow nor vanish; others as they are.
+        """Reals by a power of two near 1, of which products neither overflow nor vanish; Python's numbers as they are.
 
         Counts of samples need it not; weights may have any size.
         """
+        if isinstance(self.tp, np.ndarray):
+            tp, fp, fn, tn = self.cells
+            _, exponent = np.frexp(np.maximum(np.maximum(tp, fp), np.maximum(fn, tn)))
+            return Counts(*(np.ldexp(cell, -exponent) for cell in self.cells))
         if not isinstance(self.tp, Tensor) or not self.tp.is_floating_point():
             return self
         _, exponent = torch.frexp(torch.stack(torch.broadcast_tensors(*self.cells)).amax(0))

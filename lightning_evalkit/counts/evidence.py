@@ -46,9 +46,9 @@ class Evidence:
     def once(self, compute: Callable[..., Found], *given: Any) -> Found:
         """``compute(self, *given)``, computed at the first call."""
         key = (compute, *given)
-        if key not in self._known:
-            self._known[key] = compute(self, *given)
-        found: Found = self._known[key]
+        found: Found | None = self._known.get(key)
+        if found is None:
+            found = self._known[key] = compute(self, *given)
         return found
 
 

@@ -137,9 +137,12 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
     def compute(self) -> dict[str, Tensor]:
         """Compute every number over all ranks as a scalar, by one collective."""
         evidence, entries = self.tally.compute(), self._entries()
-        values = {name: entry.value_of(evidence) for name, entry in entries}
-        undefined = torch.stack([value.float() for value in values.values()]).isnan().tolist()
-        for (name, entry), is_undefined in zip(entries, undefined, strict=True):
+        numbers = [entry.readout.value(evidence, self.zero_division) for _, entry in entries]
+        together, values = torch.stack(numbers), {}
+        for (name, entry), number, single, is_undefined in zip(
+            entries, numbers, together.float().unbind(), together.isnan().tolist(), strict=True
+        ):
+            values[name] = entry.in_its_precision(number) if entry.is_threshold else single
             if is_undefined:
                 entry.warn_undefined(evidence)
             if entry.is_threshold:

@@ -42,7 +42,10 @@ class Entry(Unscripted, Metric):
 
     def value_of(self, evidence: Evidence) -> Tensor:
         """The value for this evidence of the tally."""
-        value = self.readout.value(evidence, self.zero_division)
+        return self.in_its_precision(self.readout.value(evidence, self.zero_division))
+
+    def in_its_precision(self, value: Tensor) -> Tensor:
+        """Single precision, except for a threshold, which that would move to the other side of a score."""
         return value.to(real_dtype(self.tally.device)) if self.is_threshold else value.float()
 
     def compute(self) -> Tensor:

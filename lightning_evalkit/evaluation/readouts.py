@@ -40,13 +40,13 @@ class Readout(Protocol):
 # ---- computed once for all classes or labels
 
 
-def _real_counts(evidence: Evidence) -> Counts:
-    return evidence.counts.real()
+def _counts(evidence: Evidence) -> Counts:
+    return evidence.counts.in_reach()
 
 
 def _of_tables(evidence: Evidence, statistic: Statistic, zero_division: float) -> Tensor:
     """A statistic of every table."""
-    return statistic.definition(evidence.once(_real_counts)).value(zero_division)
+    return statistic.definition(evidence.once(_counts)).value(zero_division)
 
 
 def _scores(evidence: Evidence) -> ScoreCounts:
@@ -129,7 +129,7 @@ class Averaged:
     def value(self, evidence: Evidence, zero_division: float) -> Tensor:
         """The average."""
         if self.average == "micro":
-            return self.statistic(evidence.counts.summed()).value(zero_division)
+            return self.statistic(evidence.once(_counts).summed()).value(zero_division)
         values = evidence.once(_of_tables, self.statistic, zero_division)
         weights = self.included(evidence, zero_division).to(values.dtype)
         if self.average == "weighted":
@@ -156,7 +156,7 @@ class WholeMatrix:
 
     def value(self, evidence: Evidence, zero_division: float) -> Tensor:
         """The statistic."""
-        return OVERALL[self.statistic.name](evidence.counts).value(zero_division)
+        return OVERALL[self.statistic.name](evidence.once(_counts)).value(zero_division)
 
     def reason(self, evidence: Evidence) -> str:
         """Which margin is empty."""

@@ -6,6 +6,7 @@ from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING
 
+import numpy as np
 from torch import Tensor
 
 from lightning_evalkit.errors import DeclarationError
@@ -123,7 +124,8 @@ def f_beta(beta: float) -> Statistic:
     real = float(square)  # here, as torch 2.7 does not compile it
 
     def definition(c: Counts) -> Quantity:  # b² as a fraction, multiplied out: Python's numbers stay exact
-        misses, alarms = (real, 1.0) if isinstance(c.tp, Tensor) else (square.numerator, square.denominator)
+        inexact = isinstance(c.tp, (Tensor, np.ndarray))
+        misses, alarms = (real, 1.0) if inexact else (square.numerator, square.denominator)
         part = (misses + alarms) * c.tp
         return ratio(part, part + misses * c.fn + alarms * c.fp)
 

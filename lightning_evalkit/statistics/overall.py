@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
 
 from lightning_evalkit.counts import Counts, real_dtype
@@ -59,6 +60,9 @@ def kappa(c: Counts) -> Quantity:
 def _sized(c: Counts) -> Counts:
     """All classes by one power of two, near 1, so that products of weights neither overflow nor vanish."""
     c = c.real()
+    if isinstance(c.tp, np.ndarray):
+        _, power = np.frexp(c.total.max(-1, keepdims=True))
+        return Counts(*(np.ldexp(cell, -power) for cell in c.cells))
     _, exponent = torch.frexp(c.total.amax(-1, keepdim=True))
     scale = torch.exp2(-exponent.to(c.tp.dtype))
     return Counts(*(cell * scale for cell in c.cells))

@@ -8,32 +8,39 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lightning_evalkit.counts import real_dtype
 
+ARRAYS = (np.ndarray, np.generic)
+"""What ``Counts.in_reach`` gives on the CPU, and sums of it."""
 
-@dataclass(frozen=True)
-class Term:
+
+class Term(NamedTuple):
     """part / whole, or its root (with the sign of the part)."""
 
     part: Any
     whole: Any
     root: bool = False
 
-    def divided(self, zero_division: float) -> Tensor:
-        """The quotient as a real tensor. Nothing of nothing is ``zero_division``; something of nothing is infinite."""
-        quotient = _real(self.part) / _real(self.whole)
+    def divided(self, zero_division: float) -> Any:
+        """The quotient as a real tensor or array. Nothing of nothing is ``zero_division``; something is infinite."""
+        part, whole = _real(self.part), _real(self.whole)
+        quotient, library = part / whole, torch if isinstance(part, Tensor) else np
         if self.root:
-            quotient = quotient.sign() * quotient.abs().sqrt()
-        return torch.where(self.undefined(), zero_division, quotient)
+            quotient = library.sign(quotient) * library.sqrt(abs(quotient))
+        if zero_division != zero_division:
+            return quotient  # NaN already
+        return library.where((part == 0) & (whole == 0), zero_division, quotient)
 
     def undefined(self) -> Tensor:
         """Where this is 0/0."""
-        return (_real(self.part) == 0) & (_real(self.whole) == 0)
+        nothing: Tensor = (_real(self.part) == 0) & (_real(self.whole) == 0)
+        return nothing
 
 
 @dataclass(frozen=True)
@@ -45,11 +52,18 @@ class Quantity:
     divisor: int = 1
 
     def value(self, zero_division: float = float("nan")) -> Tensor:
-        """The number, with 0/0 of each term decided by ``zero_division``.
+        """The number, with 0/0 of each term decided by ``zero_division``; on the CPU also of NumPy's arrays.
 
         >>> ratio(3, 4).value()
         tensor(0.7500, dtype=torch.float64)
         """
+        if not isinstance(self.terms[0].part, ARRAYS):
+            total: Tensor = self._sum(zero_division)
+            return total
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return torch.from_numpy(np.asarray(self._sum(zero_division)))
+
+    def _sum(self, zero_division: float) -> Any:
         total = self.terms[0].divided(zero_division)
         for term in self.terms[1:]:
             total = total + term.divided(zero_division)
@@ -89,7 +103,9 @@ def root(part: Any, whole: Any) -> Quantity:
     return Quantity((Term(part, whole, root=True),))
 
 
-def _real(number: Any) -> Tensor:
+def _real(number: Any) -> Any:
+    if isinstance(number, ARRAYS):
+        return number
     if not isinstance(number, Tensor):
         return torch.tensor(_float(number), dtype=torch.float64)
     return number if number.is_floating_point() else number.to(real_dtype(number.device))

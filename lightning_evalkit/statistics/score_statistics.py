@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from lightning_evalkit.registry import Registry
@@ -31,12 +31,12 @@ class ScoreStatistic:
     """
 
     name: str
-    needs: Needs
-    compute: Callable[[Any], Tensor]
-    formula: str
-    bounds: tuple[float, float]
-    higher_is_better: bool | None
-    is_threshold: bool = False
+    needs: Needs = field(hash=False)
+    compute: Callable[[Any], Tensor] = field(hash=False)
+    formula: str = field(hash=False)
+    bounds: tuple[float, float] = field(hash=False)
+    higher_is_better: bool | None = field(hash=False)
+    is_threshold: bool = field(default=False, hash=False)
     """Whether it is a threshold, which single precision would move to the other side of a score."""
 
 

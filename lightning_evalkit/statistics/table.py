@@ -21,17 +21,20 @@ STATISTICS: Registry[Statistic] = Registry("statistic")
 
 @dataclass(frozen=True)
 class Statistic:
-    """A function of counts, with what a reader, a plot, an interval and an explanation need to know about it."""
+    """A function of counts, with what a reader, a plot, an interval and an explanation need to know about it.
+
+    Its hash is that of its name: evidence is asked for the same statistics again and again.
+    """
 
     name: str
     definition: Callable[[Counts], Quantity] = field(repr=False, compare=False)
-    symbol: str
-    formula: str
-    bounds: tuple[float, float] = (0.0, 1.0)
-    higher_is_better: bool | None = True
-    proportion: bool = False
+    symbol: str = field(hash=False)
+    formula: str = field(hash=False)
+    bounds: tuple[float, float] = field(default=(0.0, 1.0), hash=False)
+    higher_is_better: bool | None = field(default=True, hash=False)
+    proportion: bool = field(default=False, hash=False)
     """Whether it is the share of a number of samples among others, so that binomial intervals hold."""
-    ignores: tuple[str, ...] = ()
+    ignores: tuple[str, ...] = field(default=(), hash=False)
     """The cells it does not look at."""
 
     def __call__(self, counts: Counts) -> Quantity:

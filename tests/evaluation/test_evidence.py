@@ -60,7 +60,7 @@ def test_computing_92_numbers_takes_few_calls() -> None:
     assert len(evaluation.compute()) == 92  # where bins begin is computed once per process
     evaluation.update(*classes(100))
     called = calls_of(evaluation.compute)
-    assert called.count("entry.py:value_of") == 92
+    assert called.count("readouts.py:value") == 92
     assert len(called) <= MOST_CALLS
 
 
