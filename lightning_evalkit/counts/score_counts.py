@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from lightning_evalkit.counts.numpy_path import Array
+
 
 class Edges(NamedTuple):
     """The lower ends of bins, in double precision and as the scores come: logits stay logits.
@@ -33,17 +35,41 @@ class Limits(NamedTuple):
     highest: Tensor
     edges: Edges
 
-    def at(self, places: Tensor) -> Limits:
-        """The limits of some bins."""
-        first, cut, logits = self.edges
-        return Limits(
-            self.alone[places], self.lowest[places], self.highest[places], Edges(first[places], cut[places], logits)
-        )
+    def at(self, places: Tensor) -> LimitsAt:
+        """The limits of the bins with these numbers."""
+        return LimitsAt(self, places)
 
-    def cpu(self) -> Limits:
-        """The same on the CPU."""
-        first, cut, logits = self.edges
-        return Limits(self.alone.cpu(), self.lowest.cpu(), self.highest.cpu(), Edges(first.cpu(), cut.cpu(), logits))
+
+class LimitsAt(NamedTuple):
+    """The limits of some bins; each part is read on first use, as most callers need one."""
+
+    limits: Limits
+    places: Tensor
+
+    @property
+    def alone(self) -> Tensor:
+        """Which of these bins hold one value only."""
+        return self.limits.alone.index_select(0, self.places)
+
+    @property
+    def lowest(self) -> Tensor:
+        """The smallest scores."""
+        return self.limits.lowest.index_select(0, self.places)
+
+    @property
+    def highest(self) -> Tensor:
+        """The largest scores."""
+        return self.limits.highest.index_select(0, self.places)
+
+    @property
+    def edges(self) -> Edges:
+        """Their edges."""
+        first, cut, logits = self.limits.edges
+        return Edges(first.index_select(0, self.places), cut.index_select(0, self.places), logits)
+
+    def at(self, places: Tensor) -> LimitsAt:
+        """The limits of some of these bins."""
+        return LimitsAt(self.limits, self.places.index_select(0, places))
 
 
 @dataclass(frozen=True)
@@ -58,7 +84,7 @@ class ScoreCounts:
 
     yes: Tensor
     no: Tensor
-    bins: Limits | Callable[[], Limits]
+    bins: Limits | Callable[[], Limits | LimitsAt]
     """What is known about each bin, or how it is found."""
     given: bool = False
     """Whether the bins lie between thresholds given by a user."""
@@ -68,9 +94,11 @@ class ScoreCounts:
     """The relative error of a sum of weights."""
     unasked: tuple[int, ...] = ()
     """The classes whose samples are ignored by declaration, so that they have no positives."""
+    without_empty: bool = False
+    """Whether no bin is empty for all questions."""
 
     @cached_property
-    def limits(self) -> Limits:
+    def limits(self) -> Limits | LimitsAt:
         """What is known about each bin."""
         return self.bins if isinstance(self.bins, Limits) else self.bins()
 
@@ -98,13 +126,39 @@ class ScoreCounts:
         """One question."""
         return replace(self, yes=self.yes[place : place + 1], no=self.no[place : place + 1])
 
+    @cached_property
+    def support(self) -> tuple[Array, Array]:
+        """The number or weight of yes and of no for each question, on the CPU."""
+        yes, no = (part.numpy(force=True).sum(-1) for part in (self.yes, self.no))
+        return yes, no
+
+    def occupied(self) -> ScoreCounts:
+        """The same without empty bins."""
+        return self if self.without_empty else self._at(self._occupied())
+
+    def on_the_cpu(self) -> ScoreCounts:
+        """The same on the CPU, without empty bins and with everything computed."""
+        found = self.occupied()
+        first, cut, logits = found.edges
+        alone, lowest, highest, first, cut = (
+            part.cpu() for part in (found.alone, found.lowest, found.highest, first, cut)
+        )
+        limits = Limits(alone, lowest, highest, Edges(first, cut, logits))
+        return replace(found, yes=found.yes.cpu(), no=found.no.cpu(), bins=limits)
+
     def filled(self) -> ScoreCounts:
         """The same without empty bins, if most are empty, for curves and areas.
 
         Computations that use distances between bins (``reach``) or ends of bins need all of them.
         """
-        places = ((self.yes + self.no) != 0).any(0)
-        if self.reach or 2 * int(places.sum()) > len(places):
+        if self.reach or self.without_empty:
             return self
-        yes, no = self.yes[:, places], self.no[:, places]
-        return replace(self, yes=yes, no=no, bins=lambda: self.limits.at(places))
+        places = self._occupied()
+        return self if 2 * len(places) > self.yes.shape[-1] else self._at(places)
+
+    def _occupied(self) -> Tensor:
+        return ((self.yes + self.no) != 0).any(0).nonzero().squeeze(-1)
+
+    def _at(self, places: Tensor) -> ScoreCounts:
+        yes, no = (part.index_select(1, places) for part in (self.yes, self.no))
+        return replace(self, yes=yes, no=no, bins=lambda: self.limits.at(places), without_empty=True)

@@ -6,7 +6,6 @@ counts elements whose bin is in doubt; with bfloat16 bins, those that no bfloat1
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,11 @@ from lightning_evalkit.counts.counter import Ledger
 from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.odds import reach
-from lightning_evalkit.counts.score_counts import Edges, Limits, ScoreCounts
+from lightning_evalkit.counts.score_counts import Edges, Limits, LimitsAt, ScoreCounts
+from lightning_evalkit.counts.sorted_keys import counted
 from lightning_evalkit.inputs import Multiclass, Multilabel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch import Tensor
 
     from lightning_evalkit.counts.counter import Totals
@@ -62,21 +60,30 @@ class ScoreTotals:
 
     def scores(self, totals: Totals) -> ScoreCounts:
         """The histograms; for a single batch only the filled bins, unless a user gave them."""
-        names = ("valid", "doubtful", "updates")
-        valid, doubt, updates = map(sum, self.books.numbers(totals.integers, *names))
-        others, device = self.kind == "bfloat16" and doubt > 0, totals.integers.device
-        limits = limits_of(self.task.binning, self.score_kind, others, histogram_device(device))
-        bins: Limits | Callable[[], Limits] = limits
+        valid = doubt = updates = 0
+        if self.leading.sizes["doubtful"] or self.task.weighted:
+            valid, doubt, updates = map(sum, self.books.numbers(totals.integers, "valid", "doubtful", "updates"))
+        device, places = totals.integers.device, None
         if totals.increments is None or self.kind == "cuts":
             no, yes = self._histograms(totals.dense(self.layout.integers.width))
         else:
             places, no, yes = self._filled(totals.increments)
-            bins = partial(limits.at, places)
         unit = torch.finfo(real_dtype(device)).eps / 2
-        fine = reach(self.num_curves, self.bins.number, unit)
-        apart = {"fine": fine, "cuts": 1}.get(self.kind, 0) if doubt else 0
-        error = (valid + updates) * unit if self.task.weighted else 0.0
-        return ScoreCounts(yes, no, bins, self.kind == "cuts", apart, error)
+        apart = 0 if not doubt else reach(self.num_curves, self.bins.number, unit) if self.kind == "fine" else 1
+        return ScoreCounts(
+            yes,
+            no,
+            partial(self._limits_at, self.kind == "bfloat16" and doubt > 0, histogram_device(device), places),
+            given=self.kind == "cuts",
+            reach=0 if self.kind == "bfloat16" else apart,
+            error=(valid + updates) * unit if self.task.weighted else 0.0,
+            unasked=self.unasked,
+            without_empty=places is not None,
+        )
+
+    def _limits_at(self, others: bool, device: torch.device, places: Tensor | None) -> Limits | LimitsAt:
+        limits = limits_of(self.task.binning, self.score_kind, others, device)
+        return limits if places is None else limits.at(places)
 
     def _histograms(self, totals: Totals) -> tuple[Tensor, ...]:
         """The numbers of no and yes in each bin, of shape (questions, bins)."""
@@ -89,15 +96,25 @@ class ScoreTotals:
 
     def _filled(self, increments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The filled bins of a batch in rising order, and the numbers of no and yes in each."""
-        rows, bins = np.divmod(increments.numpy() - self.books.width, self.bins.number)
-        filled, inside = np.unique(bins, return_inverse=True)
-        counted = np.bincount(rows * len(filled) + inside, minlength=2 * self.num_curves * len(filled))
-        no, yes = torch.from_numpy(counted).view(self.num_curves, 2, len(filled)).unbind(1)
-        return torch.from_numpy(filled), no, yes
+        places = increments.numpy() - self.books.width
+        if self.num_curves == 1:  # no and then yes
+            yes = places >= self.bins.number
+            filled, *parts = counted((places - self.bins.number * yes) * 2 + yes)
+            of_yes, of_no = (torch.from_numpy(part.reshape(1, -1)) for part in parts)
+            return torch.from_numpy(filled), of_no, of_yes
+        rows, bins = np.divmod(places, self.bins.number)
+        occur = np.zeros(self.bins.number, dtype=np.bool_)
+        occur[bins] = True
+        found = np.flatnonzero(occur)
+        number = np.empty(self.bins.number, dtype=np.int64)  # of each bin among those
+        number[found] = np.arange(len(found))
+        cells = np.bincount(rows * len(found) + number[bins], minlength=2 * self.num_curves * len(found))
+        of_no, of_yes = torch.from_numpy(cells).view(self.num_curves, 2, len(found)).unbind(1)
+        return torch.from_numpy(found), of_no, of_yes
 
     def tables(self, totals: Totals) -> list[ScoreCounts]:
         """All questions in one table."""
-        return [replace(self.scores(totals), unasked=self.unasked)]
+        return [self.scores(totals)]
 
     def calibration(self, totals: Totals) -> calibration_sums.Calibration:
         """The sums over probabilities."""

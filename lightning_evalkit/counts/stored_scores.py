@@ -20,6 +20,7 @@ from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.counts.edges import before, from_order, ordered
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.score_counts import Edges, Limits, ScoreCounts
+from lightning_evalkit.counts.sorted_keys import counted
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.ranks import warn_on_rank_zero
 
@@ -117,6 +118,7 @@ class StoredScores(ScoreCounter):
             partial(self._limits, found.values, found.shown),
             error=error,
             unasked=(0,) if question in self.unasked else (),
+            without_empty=True,
         )
 
     def _limits(self, values: Tensor, shown: Tensor) -> Limits:
@@ -145,22 +147,12 @@ class StoredScores(ScoreCounter):
 
 
 def _by_keys(answers: Tensor, scores: Tensor) -> Occurring:
-    """By whole numbers in the order of scores of single precision, with the answer as their last bit.
-
-    Sorting them moves nothing else along, and NumPy does it in place.
-    """
+    """By whole numbers in the order of scores of single precision."""
     keys = ordered(scores.numpy()).astype(np.int64)
     keys *= 2
     keys += answers.numpy()
-    keys.sort()
-    said = (keys & 1).astype(np.int8)
-    keys >>= 1
-    begins = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))) if len(keys) else np.zeros(0, np.int64)
-    values = torch.from_numpy(from_order(keys[begins].astype(np.int32)))
-    del keys
-    yes = np.add.reduceat(said, begins, dtype=np.int64) if len(said) else begins
-    no = np.diff(begins, append=len(said))
-    no -= yes
+    places, yes, no = counted(keys)
+    values = torch.from_numpy(from_order(places.astype(np.int32)))
     return Occurring(values, values, torch.from_numpy(yes), torch.from_numpy(no))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -108,10 +108,9 @@ def score_snapshot(evaluation: Evaluation) -> ScoreSnapshot | None:
     scores, calibration = evidence.scores, evidence.calibration
     if scores is None or calibration is None:
         return None
-    filled = ((scores.yes + scores.no) != 0).any(0)
     # Copied, as a view would keep the whole state.
     sums = Calibration(*(part.to("cpu", torch.float64, copy=True) for part in calibration))
-    yes, no = (part[:, filled].cpu() for part in (scores.yes, scores.no))
-    kept = replace(scores, yes=yes, no=no, bins=scores.limits.at(filled).cpu())
     task = evaluation.tally.counter.task
-    return ScoreSnapshot(evaluation.curve_names(), kept, sums, tuple(getattr(task, "thresholds", ())), task.weighted)
+    return ScoreSnapshot(
+        evaluation.curve_names(), scores.on_the_cpu(), sums, tuple(getattr(task, "thresholds", ())), task.weighted
+    )

@@ -105,8 +105,8 @@ class Tally(HeldState):
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Count a batch and return the value of this batch alone."""
-        self._forward_cache = self.value_of(self.batch_totals(*args, **kwargs))
-        return self._forward_cache
+        value = self.__dict__["_forward_cache"] = self.value_of(self.batch_totals(*args, **kwargs))
+        return value
 
     def batch_totals(self, *args: Any, **kwargs: Any) -> Totals:
         """Count a batch and return the totals of this batch alone (over all ranks with ``dist_sync_on_step``)."""

@@ -24,7 +24,7 @@ def array_of(part: Tensor) -> Array:
 
 def tensor_of(numbers: Array, like: Tensor) -> Tensor:
     """Numbers as a tensor on the device where another is."""
-    return torch.from_numpy(np.ascontiguousarray(numbers)).to(like.device)
+    return torch.from_numpy(np.asarray(numbers, order="C")).to(like.device)
 
 
 def sized(part: Tensor) -> Array:

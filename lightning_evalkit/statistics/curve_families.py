@@ -11,12 +11,14 @@ from functools import partial
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.inputs.numbers import as_number, checked_share, listed
 from lightning_evalkit.statistics import curve_results as results
 from lightning_evalkit.statistics import curves
+from lightning_evalkit.statistics.arrays import array_of
 from lightning_evalkit.statistics.missing import (
     BOTH,
     POSITIVES,
@@ -103,7 +105,7 @@ class NumberFamily(Family):
 
     def of_one(self, tables: Tables) -> Tensor:
         """Compute one number."""
-        return self.of_each(tables)[0]
+        return self.of_each(tables).select(0, 0)
 
     def of_each(self, tables: Tables) -> Tensor:
         """Compute the number of every class or label; where samples are missing, torchmetrics' value."""
@@ -118,11 +120,13 @@ class NumberFamily(Family):
         if average in (None, "none"):
             return self.of_each(tables)
         warn_if_left_out(tables, self.needs, average)
-        known = torch.cat([has_value(table, self.needs) for table in tables])
+        known = has_value(tables, self.needs)
         value = results.averaged_over_questions(self.values(tables), known, tables, average)
         return self._filled(value, tables).float()
 
     def _filled(self, values: Tensor, tables: Tables) -> Tensor:
+        if not np.isnan(array_of(values)).any():
+            return values
         undefined = value_of_missing(tables, 0.0 if tables[0].given else self.undefined)
         return torch.where(values.isnan(), undefined, values)
 

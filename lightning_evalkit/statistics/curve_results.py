@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from lightning_evalkit.counts import Limits
 from lightning_evalkit.ranks import warn_on_rank_zero
 from lightning_evalkit.statistics import curves
-from lightning_evalkit.statistics.missing import BOTH, has_value
+from lightning_evalkit.statistics.arrays import array_of, tensor_of
+from lightning_evalkit.statistics.missing import BOTH, has_value, value_of_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.counts import Calibration, ScoreCounts
+    from lightning_evalkit.statistics.arrays import Array
 
 Tables = list["ScoreCounts"]
 Three = tuple[Any, Any, Any]
@@ -52,9 +56,18 @@ def roc(table: ScoreCounts, missing: float = 0.0) -> Three:
 
     ``missing`` is the rate of samples that are missing, 0 in torchmetrics.
     """
-    points = curves.at_given(table) if table.given else curves.reached(table)
-    fpr, tpr = (rates.nan_to_num(missing).float() for rates in curves.rates(points))
-    return fpr, tpr, (points.thresholds if table.given else points.thresholds.clamp(max=1.0)).float()
+    if table.given:
+        points = curves.at_given(table)
+        fpr, tpr = (rates.nan_to_num(missing).float() for rates in curves.rates(points))
+        return fpr, tpr, points.thresholds.float()
+    table = table.occupied()
+    shares, yes = curves.shares_above(table, np.float32), table.yes
+    for share, support in zip(shares, table.support[::-1], strict=True):
+        if not support.all():
+            share[support == 0] = missing
+    thresholds = np.ones(shares[0].shape[-1], np.float32)
+    thresholds[1:] = array_of(table.lowest)[::-1]
+    return tensor_of(shares[0], yes), tensor_of(shares[1], yes), tensor_of(thresholds, yes)
 
 
 def precision_recall(table: ScoreCounts, missing: float = 1.0) -> Three:
@@ -68,11 +81,15 @@ def precision_recall(table: ScoreCounts, missing: float = 1.0) -> Three:
         end = torch.ones_like(precision[:, :1])
         parts = [torch.cat((part.flip(-1), last), -1) for part, last in ((precision, end), (recall, 0 * end))]
         return parts[0].float(), parts[1].float(), points.thresholds.flip(0).float()
-    points = curves.reached(table)
-    precision, recall = curves.precisions(points)
-    rising = torch.arange(recall.shape[-1], device=recall.device) > 0  # the first point is at recall 0 in any case
-    recall = torch.where(points.positives > 0, recall, torch.where(rising, missing, 0.0))
-    return precision.flip(-1).float(), recall.flip(-1).float(), points.thresholds[1:].flip(0).float()
+    table = table.occupied()
+    tp, fp = (curves.sums_above(part)[:, ::-1] for part in (table.yes, table.no))
+    with np.errstate(invalid="ignore"):
+        precisions, recalls = (tp / whole for whole in (tp + fp, table.support[0][:, None]))
+    precisions[np.isnan(precisions)] = 1.0
+    recalls[table.support[0] == 0, :-1] = missing
+    recalls[:, -1] = 0.0  # above all scores
+    first, second = (tensor_of(part.astype(np.float32), table.yes) for part in (precisions, recalls))
+    return first, second, table.lowest.float()
 
 
 def _given_precision(points: curves.Reached) -> Tensor:
@@ -88,16 +105,16 @@ def all_curves(
         return first[0], second[0], thresholds
     found = [curve(table) for table in tables]
     if average == "macro":
-        known = torch.cat([has_value(table, needs) for table in tables])
-        if not any(bool((table.yes + table.no).any()) for table in tables):
+        known = has_value(tables, needs)
+        if isnan(value_of_missing(tables, 0.0)):
             return found[0][0][0], found[0][1][0], found[0][2]  # the one point of nothing
-        return _macro(found, known if bool(known.any()) else ~known)
+        return _macro(found, known if known.any() else ~known)
     if len(found) == 1:
         return found[0]
     return [one[0][0] for one in found], [one[1][0] for one in found], [one[2] for one in found]
 
 
-def _macro(found: Sequence[Three], known: Tensor) -> Three:
+def _macro(found: Sequence[Three], known: Array) -> Three:
     """The second coordinate averaged over questions that are known at every first coordinate that occurs."""
     every = [(x, y) for xs, ys, _ in found for x, y in zip(xs, ys, strict=True)]
     pairs = [pair for pair, is_known in zip(every, known.tolist(), strict=True) if is_known]
@@ -124,7 +141,11 @@ def _interpolated(x: Tensor, known_x: Tensor, known_y: Tensor, right: bool = Tru
 
 def areas(tables: Tables, max_fpr: float | None = None) -> Tensor:
     """The area under the ROC curve of every question; NaN without both classes."""
-    return torch.cat([_area(table, max_fpr) for table in tables])
+    return _joined([_area(table, max_fpr) for table in tables])
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _area(table: ScoreCounts, max_fpr: float | None) -> Tensor:
@@ -160,13 +181,16 @@ def _log_area(fpr: Tensor, tpr: Tensor, ends: Tensor) -> Tensor:
 
 def _rates(table: ScoreCounts, missing: float) -> tuple[Tensor, Tensor]:
     """False-positive and true-positive rates, at given thresholds or at all scores that occur."""
-    fpr, tpr = curves.rates(curves.at_given(table) if table.given else curves.reached(table))
+    if table.given:
+        fpr, tpr = curves.rates(curves.at_given(table))
+    else:
+        fpr, tpr = (tensor_of(share, table.yes) for share in curves.shares_above(table.occupied()))
     return fpr.nan_to_num(missing), tpr.nan_to_num(missing)
 
 
 def average_precisions(tables: Tables) -> Tensor:
     """The average precision of every question; NaN without positives."""
-    return torch.cat([_average_precision(table) for table in tables])
+    return _joined([_average_precision(table) for table in tables])
 
 
 def _average_precision(table: ScoreCounts) -> Tensor:
@@ -180,20 +204,27 @@ def _average_precision(table: ScoreCounts) -> Tensor:
 
 def equal_error_rates(tables: Tables, missing: float) -> Tensor:
     """The equal error rate of every question."""
-    return torch.cat([curves.nearest_rate(*_rates(table, missing)) for table in tables])
+    return _joined([_nearest(*_rates(table, missing)) for table in tables])
+
+
+def _nearest(fpr: Tensor, tpr: Tensor) -> Tensor:
+    return tensor_of(curves.nearest_rate(array_of(fpr.double()), array_of(tpr.double())), fpr)
 
 
 def averaged_equal_error_rate(tables: Tables, average: str, missing: float) -> Tensor:
     """The equal error rate of the averaged curve, as in torchmetrics: not the average of the rates."""
     fpr, tpr, _ = all_curves(tables, partial(roc, missing=missing), average, BOTH)
-    return curves.nearest_rate(fpr.double(), tpr.double()).float()
+    return _nearest(fpr.unsqueeze(0), tpr.unsqueeze(0)).squeeze(0).float()
 
 
-def averaged_over_questions(values: Tensor, known: Tensor, tables: Tables, average: str) -> Tensor:
+def averaged_over_questions(values: Tensor, known: Array, tables: Tables, average: str) -> Tensor:
     """Over the questions that have a value."""
-    support = torch.cat([table.yes.sum(-1) for table in tables]).double()
-    weights = torch.where(known, support if average == "weighted" else torch.ones_like(support), 0.0)
-    return (torch.where(known, values, 0.0) * weights).sum() / weights.sum()
+    weights = known.astype(np.float64)
+    if average == "weighted":
+        weights *= np.concatenate([table.support[0] for table in tables])
+    parts = np.where(known, array_of(values), 0.0) * weights
+    with np.errstate(invalid="ignore"):
+        return tensor_of(np.asarray(parts.sum() / weights.sum()), values)
 
 
 # ---- one point of a curve
@@ -251,10 +282,12 @@ def first_at_least(wanted: Tensor, bounded: Tensor, thresholds: Tensor, bound: f
 
 def calibration_error(sums: Calibration, norm: str, kind: torch.dtype = torch.float32) -> Tensor:
     """The gaps between confidence and hits over bins: weighted by size (l1), squared (l2), or the largest (max)."""
-    filled = sums.bin_weights > 0
-    gaps = torch.where(filled, (sums.confidences - sums.hits).abs() / sums.bin_weights, 0.0)
-    if norm == "max":
-        return gaps.amax(-1).squeeze(0).to(kind)
-    shares = sums.bin_weights / sums.weights.unsqueeze(-1)
-    error = (gaps * shares).sum(-1) if norm == "l1" else (gaps**2 * shares).sum(-1).sqrt()
-    return error.squeeze(0).to(kind)
+    weights, confidences, hits = (array_of(part) for part in (sums.bin_weights, sums.confidences, sums.hits))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gaps = np.where(weights > 0, np.abs(confidences - hits) / weights, 0.0)
+        if norm == "max":
+            error = gaps.max(-1)
+        else:
+            shares = weights / array_of(sums.weights)[:, None]
+            error = (gaps * shares).sum(-1) if norm == "l1" else np.sqrt((gaps**2 * shares).sum(-1))
+    return tensor_of(error, sums.hits).squeeze(0).to(kind)

@@ -15,12 +15,13 @@ import torch
 
 from lightning_evalkit.counts import Counts, Edges
 from lightning_evalkit.statistics import bounds
-from lightning_evalkit.statistics.arrays import sized, tensor_of
+from lightning_evalkit.statistics.arrays import array_of, sized, tensor_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.counts import ScoreCounts
+    from lightning_evalkit.statistics.arrays import Array
 
 
 class Bounded(NamedTuple):
@@ -55,14 +56,11 @@ class Reached:
 
 def reached(scores: ScoreCounts) -> Reached:
     """Counts at the lower edge of every bin that holds something, and above all of them."""
-    filled = ((scores.yes + scores.no) != 0).any(0)
-    yes, no = scores.yes[:, filled], scores.no[:, filled]
+    scores = scores.occupied()
+    yes, no, lowest = scores.yes, scores.no, scores.lowest.flip(0)
     tp, fp, fn, tn = _from_top(yes), _from_top(no), yes.cumsum(-1).flip(-1), no.cumsum(-1).flip(-1)
-    start = tp.new_zeros(len(tp), 1)
-    edges = scores.lowest[filled].flip(0)
-    thresholds = torch.cat((edges.new_full((1,), torch.inf), edges))
-    top = edges.new_full((1,), torch.inf)
-    first, cut = (torch.cat((top, part[filled].flip(0))) for part in scores.edges[:2])
+    start, top = tp.new_zeros(len(tp), 1), lowest.new_full((1,), torch.inf)
+    thresholds, first, cut = (torch.cat((top, part)) for part in (lowest, *(end.flip(0) for end in scores.edges[:2])))
     ends = Edges(first, cut if scores.edges.logits else cut.clamp(max=1.0), scores.edges.logits)
     tp, fp = torch.cat((start, tp), 1), torch.cat((start, fp), 1)
     fn, tn = torch.cat((fn, start), 1), torch.cat((tn, start), 1)
@@ -161,10 +159,14 @@ def average_precision(scores: ScoreCounts) -> Bounded:
 
 def average_precision_value(scores: ScoreCounts) -> Tensor:
     """The mean over positive samples of the precision at the threshold that just reaches them."""
-    yes, no = scores.yes.double().flip(-1), scores.no.double().flip(-1)
-    tp, fp = yes.cumsum(-1), no.cumsum(-1)
-    together = torch.where(yes > 0, yes * (tp / (tp + fp)), 0)
-    return (together.sum(-1) / yes.sum(-1)).clamp(0, 1)
+    yes, no = (array_of(part)[:, ::-1].astype(np.float64) for part in (scores.yes, scores.no))
+    tp, predicted = yes.cumsum(-1), no.cumsum(-1)
+    positives = yes.sum(-1)
+    predicted += tp
+    with np.errstate(invalid="ignore"):  # 0/0 in bins above all samples, and without positives
+        tp /= predicted
+        tp *= yes
+        return tensor_of((np.where(yes > 0, tp, 0).sum(-1) / positives).clip(0, 1), scores.yes)
 
 
 # ---- single points
@@ -172,25 +174,51 @@ def average_precision_value(scores: ScoreCounts) -> Tensor:
 
 def eer(scores: ScoreCounts) -> Tensor:
     """The equal error rate: where the false-positive and the false-negative rate are nearest, their mean."""
-    return nearest_rate(*rates(reached(scores)))
+    return tensor_of(nearest_rate(*shares_above(scores.occupied())), scores.yes)
 
 
-def nearest_rate(fpr: Tensor, tpr: Tensor) -> Tensor:
+def nearest_rate(fpr: Array, tpr: Array) -> Array:
     """The mean of both error rates at the point where they are nearest; NaN where one of them is."""
-    gap = (1 - tpr - fpr).abs()
-    place = gap.nan_to_num(0.0).argmin(-1, keepdim=True)
-    return ((fpr + 1 - tpr) / 2).gather(-1, place).squeeze(-1)
+    gap = 1 - tpr
+    gap -= fpr
+    place = np.abs(gap, out=gap).argmin(-1)  # NumPy finds NaN first
+    rows = np.arange(len(fpr))
+    mean: Array = (fpr[rows, place] + 1 - tpr[rows, place]) / 2
+    return mean
 
 
 def kolmogorov_smirnov(scores: ScoreCounts) -> Tensor:
     """The largest distance between the score distributions of both classes."""
-    fpr, tpr = rates(reached(scores))
-    return (tpr - fpr).amax(-1)
+    fpr, tpr = shares_above(scores.occupied())
+    return tensor_of((tpr - fpr).max(-1), scores.yes)
 
 
 def gini(scores: ScoreCounts) -> Tensor:
     """2 AUROC - 1."""
     return 2 * auroc_value(scores) - 1
+
+
+def shares_above(scores: ScoreCounts, kind: type = np.float64) -> tuple[Array, Array]:
+    """The shares of no and of yes above all bins, and from the lower edge of each on, falling; NaN without samples.
+
+    They are the false-positive and the true-positive rates, of shape (questions, bins + 1).
+    """
+    negatives, positives = (whole[:, None] for whole in scores.support[::-1])
+    fp, tp = sums_above(scores.no), sums_above(scores.yes)
+    fpr: Array = np.empty(fp.shape, kind)
+    tpr: Array = np.empty_like(fpr)
+    with np.errstate(invalid="ignore"):
+        np.divide(fp, negatives, out=fpr, casting="same_kind")
+        np.divide(tp, positives, out=tpr, casting="same_kind")
+    return fpr, tpr
+
+
+def sums_above(part: Tensor) -> Array:
+    """Sums of bins: none, and then from the lower edge of each on, falling."""
+    bins = array_of(part)
+    sums = np.zeros((len(bins), bins.shape[-1] + 1), dtype=bins.dtype)
+    np.cumsum(bins[:, ::-1], axis=-1, out=sums[:, 1:])
+    return sums
 
 
 def rates(points: Reached) -> tuple[Tensor, Tensor]:

@@ -9,16 +9,15 @@ from __future__ import annotations
 from math import isnan, nan
 from typing import TYPE_CHECKING
 
-import torch
+import numpy as np
 
 from lightning_evalkit.ranks import warn_on_rank_zero
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torch import Tensor
-
     from lightning_evalkit.counts import ScoreCounts
+    from lightning_evalkit.statistics.arrays import Array
 
 BOTH, POSITIVES = ("yes", "no"), ("yes",)
 """What a question needs for a ROC curve, and for a precision-recall curve."""
@@ -37,38 +36,47 @@ WORDS = {
 
 def value_of_missing(tables: Sequence[ScoreCounts], value: float) -> float:
     """The value where samples of a kind are missing; NaN where nothing was counted at all."""
-    return value if any(bool(table.yes.any()) or bool(table.no.any()) for table in tables) else nan
+    return value if any(kind.any() for table in tables for kind in table.support) else nan
 
 
-def has_value(table: ScoreCounts, needs: tuple[str, ...] = BOTH) -> Tensor:
+def has_value(tables: Sequence[ScoreCounts], needs: tuple[str, ...] = BOTH) -> Array:
     """Which questions have samples of the kinds that a curve needs."""
-    kept = [getattr(table, name).sum(-1) > 0 for name in needs]
-    return torch.stack(kept).all(0)
+    kept: Array = np.concatenate([_supports(table, needs).all(0) for table in tables])
+    return kept
 
 
-def _asked(table: ScoreCounts) -> Tensor:
+def _supports(table: ScoreCounts, needs: tuple[str, ...]) -> Array:
+    """Which questions have samples, for each kind that is needed."""
+    return np.stack([table.support[BOTH.index(name)] > 0 for name in needs])
+
+
+def _asked(table: ScoreCounts) -> Array:
     """All questions but those of classes that are ignored by declaration."""
-    places = torch.arange(len(table.yes), device=table.yes.device)
-    return torch.isin(places, places.new_tensor(table.unasked)).logical_not()
+    asked = np.ones(len(table.yes), dtype=np.bool_)
+    asked[list(table.unasked)] = False
+    return asked
 
 
 def warn_if_missing(tables: Sequence[ScoreCounts], needs: tuple[str, ...] = BOTH) -> None:
     """Say in torchmetrics' words that samples are missing, once for all questions."""
     if needs == POSITIVES and tables[0].given:
         return  # recall at given thresholds is NaN, which says it
-    for name, words in WORDS[needs].items():
-        if any(bool(((getattr(table, name).sum(-1) == 0) & _asked(table)).any()) for table in tables):
+    if all(kind.all() for table in tables for kind in table.support):
+        return
+    missing = np.any([(_asked(table) & ~_supports(table, needs)).any(-1) for table in tables], axis=0)
+    for is_missing, words in zip(missing, WORDS[needs].values(), strict=True):
+        if is_missing:
             warn_on_rank_zero(words)
 
 
 def warn_if_left_out(tables: Sequence[ScoreCounts], needs: tuple[str, ...], average: str) -> None:
     """Say over how many classes or labels an average is, where it is not over all of them."""
-    known = torch.cat([has_value(table, needs) for table in tables])
-    missing = int((known.logical_not() & torch.cat([_asked(table) for table in tables])).sum())
-    if bool(known.any()) and missing:
+    known = has_value(tables, needs)
+    missing = np.count_nonzero(np.concatenate([_asked(table) for table in tables]) & ~known)
+    if known.any() and missing:
         kinds = "no positive or no negative samples" if needs == BOTH else "no positive samples"
         warn_on_rank_zero(
             f"{missing} of {len(known)} classes or labels have {kinds}: the {average} average leaves them out."
         )
-    elif not bool(known.any()) and not isnan(value_of_missing(tables, 0.0)):
+    elif not known.any() and not isnan(value_of_missing(tables, 0.0)):
         warn_if_missing(tables, needs)
