@@ -54,7 +54,7 @@ class BinaryBatch:
     def value(self, name: str, undefined: float = 0.0) -> Tensor:
         """Compute an entry of the statistics table."""
         zero_division = undefined if self.zero_division is None else checked_zero_division(self.zero_division)
-        return find(name)(self.counts).value(zero_division).float()
+        return find(name).value(self.counts, zero_division).float()
 
 
 def binary_batch(
@@ -202,7 +202,7 @@ def binary_jaccard_index(
 ) -> Tensor:
     """Compute the share of true positives among samples that are positive or predicted positive."""
     counts = binary_counts(preds, target, threshold, "global", ignore_index, validate_args, inputs, sample_weight)
-    return find("jaccard")(counts).value(checked_zero_division(zero_division)).float()
+    return find("jaccard").value(counts, checked_zero_division(zero_division)).float()
 
 
 def binary_matthews_corrcoef(
@@ -234,7 +234,7 @@ def binary_cohen_kappa(
     """Compute the agreement beyond chance; with two classes, linear and quadratic ``weights`` change nothing."""
     checked_weights(weights)
     counts = binary_counts(preds, target, threshold, "global", ignore_index, validate_args, inputs, sample_weight)
-    return find("kappa")(counts).value().float()
+    return find("kappa").value(counts).float()
 
 
 def binary_confusion_matrix(

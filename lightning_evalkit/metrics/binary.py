@@ -78,7 +78,7 @@ class BinaryStatistic(FromTable, BinaryMetric):
         self.zero_division = self.undefined if zero_division is None else checked_zero_division(zero_division)
 
     def result(self, counts: Counts) -> Tensor:
-        return self.statistic(counts).value(self.zero_division).float()
+        return self.statistic.value(counts, self.zero_division).float()
 
 
 class BinaryAccuracy(BinaryStatistic, statistic="accuracy"):

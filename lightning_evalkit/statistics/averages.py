@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+import numpy as np
 import torch
 
+from lightning_evalkit.counts import is_deferred
 from lightning_evalkit.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -43,9 +45,8 @@ def averaged(
     a value. ``empty`` is the average of none.
     """
     if average == "micro":
-        return statistic(counts.summed()).value(zero_division)
-    quantity = statistic(counts)
-    values = quantity.value(zero_division)
+        return statistic.value(counts.summed(), zero_division)
+    values = statistic.value(counts, zero_division)
     if average == "none":
         return values
     included = ~values.isnan() if included is None else included
@@ -57,7 +58,14 @@ def averaged(
 
 def mean(values: Tensor, weights: Tensor, empty: float) -> Tensor:
     """The weighted mean over the last dimension; what weighs nothing is not looked at, NaN or not."""
-    weights = weights.to(values.dtype)
+    if is_deferred(values) or values.requires_grad:  # an interval follows the gradient of a mean
+        found: Tensor = _mean(torch, values, weights.to(values.dtype), empty)
+        return found
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return torch.from_numpy(np.asarray(_mean(np, values.numpy(), weights.numpy(), empty)))
+
+
+def _mean(library: Any, values: Any, weights: Any, empty: float) -> Any:
     total = weights.sum(-1)
-    part = torch.where(weights == 0, 0.0, values * weights).sum(-1)
-    return torch.where(total == 0, empty, part / total)
+    part = library.where(weights == 0, 0.0, values * weights).sum(-1)
+    return library.where(total == 0, empty, part / total)

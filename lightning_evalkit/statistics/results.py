@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import torch
 
-from lightning_evalkit.counts import Counts, real_dtype
+from lightning_evalkit.counts import Counts, is_deferred, real_dtype
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.ranks import warn_on_rank_zero
 from lightning_evalkit.statistics.averages import Average, averaged
@@ -93,10 +93,12 @@ def matthews_of_torchmetrics(counts: Counts) -> Tensor:
     A table without errors is 1 and one without correct predictions is -1; where only one class occurs or is predicted,
     a small number stands in for the empty marginals.
     """
+    exact = STATISTICS["mcc"].value(counts)
+    if not is_deferred(exact) and all(bool(cell.all()) for cell in counts.cells):
+        return exact.float()
     c = counts.real()
     correct, tiny = c.tp + c.tn, torch.finfo(torch.float32).eps
     marginals = torch.stack((c.predicted_positives, c.positives, c.negatives, c.predicted_negatives))
-    exact = STATISTICS["mcc"](counts).value()
     nearly = tiny**0.5 * (correct - c.errors) / (marginals + tiny).sqrt().prod(0)
     value = torch.where((marginals == 0).any(0), nearly, exact)
     value = torch.where((c.errors == 0) & (correct != 0), 1.0, value)
@@ -164,12 +166,12 @@ def multiclass_matthews_of_torchmetrics(counts: Counts) -> Tensor:
     """Matthews correlation of all classes; 0 where it is undefined, and as for a binary table with two classes."""
     if counts.tp.shape[-1] == 2:
         return matthews_of_torchmetrics(counts.at(1))
-    return OVERALL["mcc"](counts).value(0.0).float()
+    return OVERALL["mcc"](counts.in_reach()).value(0.0).float()
 
 
 def multiclass_kappa(counts: Counts) -> Tensor:
     """Cohen's kappa of all classes; NaN where it is undefined."""
-    return OVERALL["kappa"](counts).value().float()
+    return OVERALL["kappa"](counts.in_reach()).value().float()
 
 
 def exact_match_of_torchmetrics(exact: Tensor, looked: Tensor, _: Tensor, samples: Tensor) -> Tensor:

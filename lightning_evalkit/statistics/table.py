@@ -41,6 +41,10 @@ class Statistic:
         """The statistic of these counts, undivided; Python numbers stay exact, tensors become real."""
         return self.definition(counts.real() if isinstance(counts.tp, Tensor) else counts)
 
+    def value(self, counts: Counts, zero_division: float = float("nan")) -> Tensor:
+        """The number of these counts, with 0/0 decided by ``zero_division``."""
+        return self.definition(counts.in_reach()).value(zero_division)
+
     def __reduce__(self) -> tuple[Callable[[str], Statistic], tuple[str]]:
         return find, (self.name,)  # a copy in another process is the entry of that process's table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -119,3 +120,15 @@ def test_a_batch_that_is_refused_changes_nothing() -> None:
     assert auroc.totals.integers.equal(before)
     auroc.update(*batch("Binary", 2))  # into the state again
     assert auroc.update_count == 2
+
+
+@pytest.mark.parametrize("name", scored("Binary"))
+def test_the_value_of_a_batch_takes_no_memory_as_wide_as_the_bins(name: str) -> None:
+    made, given = metric(name, "Binary"), batch("Binary", 0)
+    made(*given)  # what happens only once is not looked at
+    tracemalloc.start()
+    try:
+        made(*given)
+        assert tracemalloc.get_traced_memory()[1] < 65_536
+    finally:
+        tracemalloc.stop()
