@@ -53,7 +53,8 @@ def test_means_are_followed_by_gradients_and_leave_out_what_weighs_nothing() -> 
     assert mean(values, 0 * weights, -1.0) == -1.0
     followed = values.nan_to_num(0.0).requires_grad_()
     mean(followed, weights, 0.0).backward()
-    assert followed.grad is not None and followed.grad.tolist() == [0.25, 0.0, 0.75]
+    assert followed.grad is not None
+    assert followed.grad.tolist() == [0.25, 0.0, 0.75]
 
 
 def test_numbers_of_python_stay_exact() -> None:
