@@ -8,7 +8,7 @@ import pytest
 import torch
 import torchmetrics.classification as peer_metrics
 import torchmetrics.functional.classification as peer_functions
-from versions import as_torchmetrics
+from versions import EER, UNDEFINED, compared
 
 from lightning_evalkit import functional, metrics
 from lightning_evalkit.errors import DeclarationError, InputError
@@ -64,7 +64,7 @@ def quietly(call: Any, *args: Any, **kwargs: Any) -> Any:
         return call(*args, **kwargs)
 
 
-@as_torchmetrics
+@EER.since()
 def test_none_is_forgotten():
     families = {name.removeprefix("Binary") for name in metrics.__all__ if name.startswith("Binary")}
     of_scores = {name for name in families if not issubclass(getattr(metrics, f"Binary{name}"), CountMetric)}
@@ -77,9 +77,8 @@ def test_none_is_forgotten():
 # ---- functions
 
 
-@as_torchmetrics
 @pytest.mark.parametrize("thresholds", [None, 7, [0.0, 0.2, 0.9], [0.3, 0.6]], ids=str)
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if "calibration" not in name])
+@pytest.mark.parametrize("name", compared([name for name in FUNCTIONS if "calibration" not in name], EER, UNDEFINED))
 def test_a_function_has_the_results_of_torchmetrics(name: str, thresholds: Any):
     function, peer = getattr(functional, name), getattr(peer_functions, name)
     options = required(task_of(name), inspect.signature(function).parameters) | {"thresholds": thresholds}
@@ -176,9 +175,8 @@ def tasks_of(name: str) -> tuple[str, ...]:
     return TASKS[:2] if name in ("CalibrationError", "HingeLoss") else TASKS
 
 
-@as_torchmetrics
 @pytest.mark.parametrize("how", ["by_name", "by_position"])
-@pytest.mark.parametrize("name", FACADES)
+@pytest.mark.parametrize("name", compared(FACADES, EER, UNDEFINED))
 def test_a_facade_is_that_of_torchmetrics(name: str, how: str):
     facade, peer = getattr(metrics, name), getattr(peer_metrics, name)
     given = BOUNDS | {"thresholds": 9, "num_classes": K, "num_labels": K, "average": "macro", "max_fpr": None}

@@ -15,7 +15,7 @@ from device import deferred
 from sklearn import metrics as sklearn
 from torch import Tensor
 from torchmetrics import MetricCollection
-from versions import as_torchmetrics
+from versions import EER, UNDEFINED, compared
 
 from lightning_evalkit import metrics
 from lightning_evalkit.counts import stored_scores
@@ -69,15 +69,14 @@ THRESHOLDS: dict[str, Any] = {
 CASES = ("plain", "ties", "logits", "ignoring")
 
 
-@as_torchmetrics
+@EER.since()
 def test_every_class_of_the_families_is_there() -> None:
     assert len(NAMES) == 29
     assert all(name in metrics.__all__ for name in NAMES)
     assert all(hasattr(peer, name) for name in NAMES)
 
 
-@as_torchmetrics
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", compared(NAMES, EER))
 def test_torchmetrics_arguments_are_taken(name: str) -> None:
     """By name and in their order; ``normalization`` says what the ``inputs`` are."""
     parameters = inspect.signature(getattr(peer, name).__init__).parameters
@@ -94,6 +93,7 @@ def test_torchmetrics_arguments_are_taken(name: str) -> None:
     assert {each: getattr(metric, each) for each in names} == {each: given[each] for each in names}
 
 
+OF_CURVES = [name for name in NAMES if "EER" not in name and "Calibration" not in name]
 BROKEN = {"MulticlassROC": ("micro",), "MulticlassPrecisionRecallCurve": ("micro", "macro")}
 """Averaged curves of given thresholds that torchmetrics cannot compute: it crashes, or interpolates between NaN."""
 
@@ -110,9 +110,8 @@ def averages(name: str) -> list[dict[str, Any]]:
     return [{}, {"average": None}, {"average": "weighted"}, *([{"average": "micro"}] if "Multilabel" in name else [])]
 
 
-@as_torchmetrics
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", [name for name in NAMES if "EER" not in name and "Calibration" not in name])
+@pytest.mark.parametrize("name", compared(OF_CURVES, UNDEFINED))
 def test_results_are_those_of_torchmetrics(name: str, case: str) -> None:
     for seed, (kind, thresholds) in enumerate(THRESHOLDS.items()):
         for options in averages(name):
@@ -181,9 +180,8 @@ def test_partial_areas_are_those_of_torchmetrics(most: float, thresholds: Any) -
         assert_same(ours, quietly(result, peer.BinaryAUROC(max_fpr=most, thresholds=thresholds), data))
 
 
-@as_torchmetrics
 @pytest.mark.parametrize("bound", [0.0, 0.3, 0.9, 1.0])
-@pytest.mark.parametrize("name", [name for name in NAMES if "At" in name])
+@pytest.mark.parametrize("name", compared([name for name in NAMES if "At" in name], UNDEFINED))
 def test_best_points_are_those_of_torchmetrics_for_every_bound(name: str, bound: float) -> None:
     *number, _ = arguments(name)
     for seed, thresholds in enumerate((None, 20)):

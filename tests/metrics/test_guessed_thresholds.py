@@ -11,6 +11,7 @@ import torchmetrics.classification as peer_classes
 import torchmetrics.functional.classification as peer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from versions import UNDEFINED
 
 from lightning_evalkit import Threshold, functional, metrics
 
@@ -56,7 +57,8 @@ def test_guessed_logits_are_squashed_in_their_own_precision(
     shape, many = CURVES[task]
     scores = (logits(seed, *shape) * 8).round().div(8).to(kind)
     target = torch.arange(ROWS) % 4 if task == "multiclass" else torch.arange(scores.numel()).view(scores.shape) % 5 % 2
-    for name in (f"{task}_roc", f"{task}_precision_recall_curve"):
+    curves = ("roc", "precision_recall_curve") if UNDEFINED.is_here() else ("roc",)
+    for name in (f"{task}_{curve}" for curve in curves):
         ours, theirs = (
             getattr(module, name)(scores, target, **many, thresholds=thresholds) for module in (functional, peer)
         )

@@ -13,7 +13,6 @@ import torch
 from many_metrics import AVERAGES, CLASSES, IGNORED, KINDS, READINGS, Case, assert_same
 from torchmetrics import classification as peer_metrics
 from torchmetrics.functional import classification as peer_functions
-from versions import as_torchmetrics
 
 from lightning_evalkit import MulticlassEvaluation, MultilabelEvaluation, functional, metrics
 from lightning_evalkit.errors import DeclarationError, InputError
@@ -105,7 +104,6 @@ def test_jaccard_of_labels_with_an_ignored_value_is_that_of_the_class(average: s
     assert_same(functional.multilabel_jaccard_index(preds, target, **options), expected)
 
 
-@as_torchmetrics
 def test_top_zero_is_refused() -> None:
     """No target is among the none largest scores; torchmetrics reports 1/3 for predictions that are all right."""
     preds, target = torch.eye(3), torch.tensor([0, 1, 2])

@@ -17,7 +17,7 @@ import torchmetrics.functional.classification as peer_functions
 from jsonargparse import ArgumentParser
 from torch import nn
 from torchmetrics.wrappers import MinMaxMetric
-from versions import as_torchmetrics
+from versions import EER, NORMALIZATION, compared
 
 import lightning_evalkit
 from lightning_evalkit import functional, metrics
@@ -67,7 +67,7 @@ def deviations(ours: Any, theirs: Any) -> set[str]:
     return different
 
 
-@as_torchmetrics
+@EER.since()
 def test_all_are_compared():
     """What a release of torchmetrics adds is missing here, and fails by its name."""
     assert set(FUNCTIONS) - OWN_FUNCTIONS == set(peer_functions.__all__)
@@ -79,7 +79,7 @@ def test_all_are_compared():
     assert set(METRICS) > OWN
 
 
-@as_torchmetrics
+@NORMALIZATION.since()
 def test_every_deviation_is_in_use():
     functions = [name for name in FUNCTIONS if name not in OWN_FUNCTIONS]
     found = set().union(*(deviations(getattr(functional, name), getattr(peer_functions, name)) for name in functions))
@@ -91,8 +91,7 @@ def test_every_deviation_is_in_use():
 # ---- functions
 
 
-@as_torchmetrics
-@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - OWN_FUNCTIONS))
+@pytest.mark.parametrize("name", compared(sorted(set(FUNCTIONS) - OWN_FUNCTIONS), EER))
 def test_a_function_has_the_arguments_of_torchmetrics(name: str):
     deviations(getattr(functional, name), getattr(peer_functions, name))
 
@@ -114,8 +113,7 @@ def test_a_function_is_one_with_a_name_a_sentence_and_two_keywords_of_its_own(na
 # ---- metrics
 
 
-@as_torchmetrics
-@pytest.mark.parametrize("name", sorted(set(METRICS) - OWN))
+@pytest.mark.parametrize("name", compared(sorted(set(METRICS) - OWN), EER, NORMALIZATION))
 def test_a_metric_has_the_arguments_of_torchmetrics(name: str):
     deviations(getattr(metrics, name), getattr(peer_metrics, name))
     assert keywords(getattr(metrics, name)) <= KEYWORDS["metric"]
@@ -124,8 +122,7 @@ def test_a_metric_has_the_arguments_of_torchmetrics(name: str):
 # ---- facades
 
 
-@as_torchmetrics
-@pytest.mark.parametrize("name", FACADES)
+@pytest.mark.parametrize("name", compared(FACADES, EER))
 def test_a_facade_has_the_arguments_of_torchmetrics(name: str):
     facade = getattr(metrics, name)
     here, there = arguments(facade), arguments(getattr(peer_metrics, name).__new__)
@@ -136,8 +133,7 @@ def test_a_facade_has_the_arguments_of_torchmetrics(name: str):
     assert arguments(facade.__new__) == {"cls": inspect.Parameter.empty} | here
 
 
-@as_torchmetrics
-@pytest.mark.parametrize("name", FACADES)
+@pytest.mark.parametrize("name", compared(FACADES, EER))
 def test_the_metrics_of_a_facade_are_its_instances(name: str):
     facade = getattr(metrics, name)
     assert isinstance(facade, type)

@@ -27,7 +27,7 @@ from many_batches import (
     same,
 )
 from torchmetrics import classification as peer_metrics
-from versions import as_torchmetrics
+from versions import IGNORED_LABELS, compared
 
 from lightning_evalkit import MulticlassEvaluation, MultilabelEvaluation, metrics
 from lightning_evalkit.errors import DeclarationError, InputError
@@ -286,8 +286,7 @@ GIVEN: dict[str, Any] = {
 }
 
 
-@as_torchmetrics
-@pytest.mark.parametrize("name", FACADES)
+@pytest.mark.parametrize("name", compared(FACADES, IGNORED_LABELS))
 @pytest.mark.parametrize("how", ["by_name", "by_position"])
 def test_arguments_of_a_facade_mean_what_they_mean_in_torchmetrics(name: str, how: str) -> None:
     facade, peer = getattr(metrics, name), getattr(peer_metrics, name)
