@@ -26,6 +26,7 @@ from torch import Tensor
 
 from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.inputs.tensors import kind_of
 
 if TYPE_CHECKING:
     from lightning_evalkit.counts.numpy_path import Array
@@ -39,11 +40,16 @@ MIXED = 16_384
 def ids_of(name: str, ids: Any, target: Tensor) -> Tensor:
     """The ids of samples as integers on the device of the target, one for each."""
     if not isinstance(ids, Tensor):
-        texts = list(ids) if isinstance(ids, (list, tuple)) else []
-        if texts and all(isinstance(each, str) for each in texts):
-            ids = torch.tensor([_number(text) for text in texts], dtype=torch.int64).to(target.device)
-        else:
-            ids = torch.as_tensor(ids, device=target.device)
+        texts = _texts(name, ids)
+        numbers = ids if texts is None else [_number(text) for text in texts]
+        try:
+            plain = isinstance(numbers, (list, tuple))
+            ids = torch.as_tensor(numbers if plain else np.require(np.asarray(numbers), requirements=["C", "W"]))
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            raise InputError(
+                f"expected {name} to be ids of samples, whole numbers or texts, got {kind_of(ids)}."
+            ) from None
+        ids = ids.to(target.device)
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
         raise InputError(f"expected {name} to be ids of samples, whole numbers or texts, got {ids.dtype}.")
     if ids.device != target.device:
@@ -52,8 +58,23 @@ def ids_of(name: str, ids: Any, target: Tensor) -> Tensor:
         raise InputError(
             f"expected one {name} id for every sample, shape {tuple(target.shape[:1])}, got {tuple(ids.shape)}."
         )
-    numbers: Tensor = ids.long()
-    return numbers
+    found: Tensor = ids.long()
+    return found
+
+
+def _texts(name: str, ids: Any) -> list[str] | None:
+    """Ids that are texts; None if they are numbers."""
+    values = ids if isinstance(ids, (list, tuple)) else np.asarray(ids)
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind not in "OU" or values.ndim != 1:
+            return None
+        values = values.tolist()
+    if not any(isinstance(each, str) for each in values):
+        return None
+    other = next((each for each in values if not isinstance(each, str)), None)
+    if other is not None or None in values:
+        raise InputError(f"expected {name} to be ids of one kind, whole numbers or texts, got texts and {other!r}.")
+    return [*values]
 
 
 def _number(text: str) -> int:

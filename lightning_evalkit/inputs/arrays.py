@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.inputs.declaration import Declaration
 
+IDS = ("sample", "cluster")
+"""Arguments that may hold texts of any kind; who counts by them reads them."""
+
 
 def as_tensors(
     function: Callable[..., Any],
@@ -36,6 +39,7 @@ def as_tensors(
         return None  # wrong arguments, which Python's error names
     optional = {name for name, each in bound.signature.parameters.items() if each.default is None}
     given = {name: value for name, value in bound.arguments.items() if value is not None or name not in optional}
+    given = {name: value for name, value in given.items() if name not in IDS}
     others = {name: value for name, value in given.items() if not isinstance(value, Tensor)}
     if not others:
         explain_failure(error, given)

@@ -126,10 +126,18 @@ def test_texts_are_ids_by_their_digest():
     scores, target = drawn(4)
     texts = ["a", "b", "ä", "patient 17"]
     numbers = [int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True) for text in texts]
-    one, other = (BinaryEvaluation("logits", buckets=16) for _ in range(2))
-    one.update(scores, target, sample=texts)
-    other.update(scores, target, sample=torch.tensor(numbers))
-    assert torch.equal(one.tally.totals.integers, other.tally.totals.integers)
+    expected = _totals(scores, target, torch.tensor(numbers))
+    pandas = pytest.importorskip("pandas")
+    for ids in (texts, tuple(texts), np.array(texts), np.array(texts, dtype=object), pandas.Series(texts), numbers):
+        assert torch.equal(_totals(scores, target, ids), expected)
+        assert torch.equal(_totals(scores.numpy(), target.tolist(), ids), expected)
+    assert torch.equal(_totals(scores, target, pandas.Series(numbers)), expected)
+
+
+def _totals(scores: object, target: object, ids: object) -> Tensor:
+    evaluation = BinaryEvaluation("logits", buckets=16)
+    evaluation.update(scores, target, sample=ids)
+    return evaluation.tally.totals.integers
 
 
 # ---- law 5: the state depends on the samples alone
@@ -484,6 +492,10 @@ def test_forward_gives_the_batch_alone():
         ({}, r"declared buckets=16, so update needs the ids of the samples \(sample=ids\), or of the groups"),
         ({"sample": torch.rand(4)}, r"expected sample to be ids of samples, whole numbers or texts, got torch.float32"),
         ({"cluster": torch.arange(3)}, r"expected one cluster id for every sample, shape \(4,\), got \(3,\)"),
+        ({"cluster": ["a", "b"]}, r"expected one cluster id for every sample, shape \(4,\), got \(2,\)"),
+        ({"sample": ["a", 1, "b", 2]}, r"to be ids of one kind, whole numbers or texts, got texts and 1"),
+        ({"sample": ["a", None, "b", "c"]}, r"ids of one kind, whole numbers or texts, got texts and None"),
+        ({"sample": [None] * 4}, r"expected sample to be ids of samples, whole numbers or texts, got list"),
     ],
 )
 def test_wrong_ids(given: dict[str, object], message: str):
