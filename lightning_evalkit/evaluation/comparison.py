@@ -27,7 +27,7 @@ OTHER_SAMPLES = "their fingerprints differ: they counted different samples or ta
 def compare(
     first: Evaluation | Counts,
     second: Evaluation | Counts,
-    statistics: Sequence[str] | None = None,
+    statistics: Sequence[str] | str | None = None,
     level: float = 0.95,
     margin: float = 0.0,
     paired: bool | None = None,
@@ -44,7 +44,8 @@ def compare(
     +0.1800 [+0.0967, +0.2700], p = 2.29e-05: better
     """
     level, margin = checked_level(level), checked_margin(margin)
-    names = [*(_names(first, second) if statistics is None else statistics)]
+    asked = [statistics] if isinstance(statistics, str) else statistics
+    names = [*(_names(first, second) if asked is None else asked)]
     reason = "they were asked not to be paired" if paired is False else _unpairable(first, second)
     if paired and reason:
         raise InputError(f"expected two evaluations that can be paired: {reason}.")

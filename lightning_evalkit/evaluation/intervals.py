@@ -105,6 +105,7 @@ class Intervals:
         it is valid for; the others say why it is not. ``prevalence`` projects the statistics as ``at_prevalence`` does.
         Samples are assumed to be independent, unless they were counted by cluster.
         """
+        level = checked_level(level)
         return {name: self._described(entry.readout, level, method, prevalence) for name, entry in self._entries()}
 
     def interval(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import erfc, hypot, inf, nan, sqrt
+from operator import index
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -141,16 +142,26 @@ def mcnemar(only_first: int, only_second: int) -> McNemar:
     >>> mcnemar(3, 13)
     McNemar(only_first=3, only_second=13, exact=0.021270751953125, mid_p=0.012725830078125)
     """
-    from scipy.special import bdtr
+    from scipy.special import betainc
 
-    if min(only_first, only_second) < 0:
-        raise InputError(f"expected numbers of samples, got {only_first} and {only_second}.")
-    fewer, all_of_them = min(only_first, only_second), only_first + only_second
-    if not all_of_them:
+    one, other = (_whole(number) for number in (only_first, only_second))
+    fewer, more = min(one, other), max(one, other)
+    if not more:
         return McNemar(0, 0, 1.0, 1.0)
-    upto = float(bdtr(fewer, all_of_them, 0.5))
-    before = float(bdtr(fewer - 1, all_of_them, 0.5)) if fewer else 0.0
-    return McNemar(only_first, only_second, min(1.0, 2 * upto), min(1.0, upto + before))
+    # At most k of n fair coins: the incomplete beta function of n - k and k + 1, which holds beyond 2^31 too.
+    upto = float(betainc(more, fewer + 1, 0.5))
+    before = float(betainc(more + 1, fewer, 0.5)) if fewer else 0.0
+    return McNemar(one, other, min(1.0, 2 * upto), min(1.0, upto + before))
+
+
+def _whole(number: object) -> int:
+    try:
+        found = index(number)  # type: ignore[arg-type]  # anything that is a whole number
+    except TypeError:
+        found = -1
+    if found < 0:
+        raise InputError(f"expected numbers of samples, got {number!r}.")
+    return found
 
 
 def checked_margin(margin: float) -> float:

@@ -39,6 +39,8 @@ def required(statistic: str, half_width: float, at: float, prevalence: float = 0
     >>> required("recall", half_width=0.02, at=0.9, prevalence=0.05)
     Required(samples=17360, positives=868)
     """
+    if not isinstance(statistic, str):
+        raise DeclarationError(f"expected the name of a statistic, got {statistic!r}.")
     found, level = find(statistic), checked_level(level)
     if not 0 < prevalence < 1:
         raise DeclarationError(f"expected prevalence to be between 0 and 1, got {prevalence!r}.")

@@ -69,6 +69,9 @@ def test_a_method_that_does_not_hold_is_refused_or_named():
     assert "does not hold for mcc" in found["mcc"].reason
     with pytest.raises(DeclarationError, match="there is no method 'wald'"):
         evaluation.intervals(method="wald")
+    with pytest.raises(DeclarationError, match="expected level to be a number between 0 and 1"):
+        evaluation.intervals(95)
+    assert "at most 0.999" in evaluation.intervals(0.9999)["mcc"].reason
     with pytest.raises(DeclarationError, match="there is no entry 'f3'"):
         evaluation.interval("f3")
 

@@ -1,5 +1,7 @@
 """Two numbers compared, McNemar's test, Holm's p-values, and how many samples it takes."""
 
+from math import erfc, sqrt
+
 import numpy as np
 import pytest
 import torch
@@ -113,6 +115,7 @@ def test_wrong_questions_to_compare():
         compare(table, table, margin=-1)
     with pytest.raises(InputError, match="expected two evaluations or two Counts, got int"):
         compare(table, 3, ["f1"])
+    assert compare(table, table, "f1") == compare(table, table, ["f1"])
 
 
 # ---- McNemar and Holm
@@ -129,8 +132,19 @@ def test_mcnemar_equals_statsmodels(first: int, second: int):
 def test_mid_p_is_the_exact_value_less_half_of_what_was_seen():
     """1 of 6: 2 (1 + 6) / 64, less 6 / 64."""
     assert mcnemar(1, 5)[2:] == pytest.approx((14 / 64, 8 / 64))
-    with pytest.raises(InputError, match="expected numbers of samples, got -1 and 5"):
-        mcnemar(-1, 5)
+    for wrong in (-1, 1.5, "3"):
+        with pytest.raises(InputError, match=f"expected numbers of samples, got {wrong!r}"):
+            mcnemar(wrong, 5)
+    assert mcnemar(torch.tensor(1), np.int64(5)) == mcnemar(1, 5)
+
+
+@pytest.mark.parametrize("apart", [0, 10**5, 10**6])
+def test_mcnemar_of_billions(apart: int):
+    """Where numbers are so large, the test is that of the normal distribution."""
+    first, second = 2**31, 2**31 + apart
+    expected = erfc(apart / sqrt(first + second) / sqrt(2))
+    assert mcnemar(first, second).exact == pytest.approx(expected, rel=1e-3)
+    assert mcnemar(first, second).mid_p == pytest.approx(expected, rel=1e-3)
 
 
 @given(values=st.lists(st.floats(0, 1), min_size=1, max_size=8))
@@ -187,6 +201,7 @@ def _expected(name: str, at: float, prevalence: float, samples: int) -> Counts:
         ({"at": 1.2}, "expected recall to be at a value between 0 and 1"),
         ({"statistic": "lift", "at": 1.5}, "lift has no largest value"),
         ({"half_width": 1e-9}, "got one too small"),
+        ({"statistic": 0.02}, "expected the name of a statistic, got 0.02"),
     ],
 )
 def test_what_no_number_of_samples_reaches(asked: dict[str, object], message: str):
