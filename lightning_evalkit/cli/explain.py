@@ -29,9 +29,12 @@ def run(arguments: Sequence[str]) -> int:
 def _finding(chosen: Namespace) -> Finding:
     """Explain four counts, a file or a matrix."""
     table = counted(chosen)
+    first, second = chosen.first, chosen.second
+    if second is not None:
+        first = first or DEFAULT[0]
     if isinstance(table, Counts):
-        return explain(table, chosen.first, chosen.second, chosen.zero_division)
-    names = () if (chosen.first, chosen.second) == DEFAULT else (chosen.first, chosen.second)
+        return explain(table, first, second, chosen.zero_division)
+    names = () if (first, second) == DEFAULT else tuple(name for name in (first, second) if name is not None)
     return table.explained(names, chosen.zero_division)
 
 
@@ -43,8 +46,8 @@ def _parser() -> ArgumentParser:
         "--fn 10 --tn 40",
     )
     add_counted(parser)
-    parser.add_argument("--first", type=str, default=DEFAULT[0], help="One statistic.")
-    parser.add_argument("--second", type=str, default=DEFAULT[1], help="The other.")
+    parser.add_argument("--first", type=str, help="One statistic. Alone: what it says and hides.")
+    parser.add_argument("--second", type=str, help="The other; without both they are accuracy and f1.")
     parser.add_argument(
         "--zero_division", type=float, default=nan, help="What stands for 0/0; by default nothing does."
     )

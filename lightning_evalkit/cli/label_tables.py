@@ -51,10 +51,9 @@ class Classes:
         return evaluation
 
     def explained(self, names: Sequence[str], zero_division: float) -> Finding:
-        """Explain why two of their numbers are equal or not."""
-        first, second = names or (None, None)
+        """Explain why two of their numbers are equal or not, or what one says."""
         evaluation: Any = self.evaluation(names, zero_division)
-        finding: Finding = evaluation.explain(first, second)
+        finding: Finding = evaluation.explain(*names)
         return finding
 
 
@@ -83,6 +82,8 @@ def read_matrix(given: str, task: str) -> Counts | Classes:
     rows = rows_of(Path(given)) if is_file else [row.split(",") for row in given.split(";")]
     names, cells = _without_names(rows or [[""]])
     size = len(cells)
+    if not is_file and "," not in given and Path(given).suffix:
+        raise InputError(f"expected a confusion matrix as a CSV file or as 50,3;4,43; there is no file {given!r}.")
     if size < 2 or any(len(row) != size for row in cells) or not all(map(_is_count, chain(*cells))):
         raise InputError(
             f"expected a square confusion matrix of whole numbers, as a CSV file or as 50,3;4,43, got {given!r}."

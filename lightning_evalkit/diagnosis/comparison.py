@@ -10,7 +10,7 @@ from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis.finding import Finding, Table
 from lightning_evalkit.diagnosis.how_sure import with_intervals
 from lightning_evalkit.diagnosis.identities import NO_IDENTITY, identity_of
-from lightning_evalkit.diagnosis.one_number import explain_one
+from lightning_evalkit.diagnosis.one_number import constant_prediction, explain_one
 from lightning_evalkit.diagnosis.value import Value, plain_cells
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.intervals import at_prevalence, crossing_prevalence, table_difference, table_interval
@@ -55,6 +55,8 @@ def compared(counts: Counts, first: str, second: str, zero_division: float) -> F
     defined = a.defined and b.defined
     identity = identity_of(counts, one.name, other.name) or NO_IDENTITY
     reasons = identity.reasons if defined else tuple(reason for value in (a, b) for reason in value.why_undefined())
+    if constant := constant_prediction(counts):
+        reasons = (f"{constant} gives the same numbers.", *reasons)
     return Finding(
         code=identity.code if defined else "undefined",
         headline=_headline(a, b),

@@ -128,7 +128,7 @@ def _number(counts: Counts, statistic: Statistic, name: str, zero_division: floa
         statistic.formula,
         _baselines(value),
         statistic.higher_is_better,
-        _constant(counts),
+        constant_prediction(counts),
         _parts(value),
         _hidden(statistic, counts),
         why_undefined(counts),
@@ -148,7 +148,8 @@ def _baselines(value: Value) -> dict[str, float]:
     return {words: value.at(there).number for words, there in ordered.items()}
 
 
-def _constant(counts: Counts) -> str:
+def constant_prediction(counts: Counts) -> str:
+    """The beginning of a sentence about a classifier that predicts one class; empty for any other."""
     if not counts.total or (counts.predicted_positives and counts.predicted_negatives):
         return ""
     missing, said = ("negative", "yes") if counts.predicted_positives else ("positive", "no")

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lightning_evalkit.counts import MultilabelCounter
 from lightning_evalkit.diagnosis import Finding, SampleSums, explain_multilabel
+from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_binning, with_curves
 from lightning_evalkit.evaluation.losses import beside_loss, explained_by_scores, profile_of_scores, refused
-from lightning_evalkit.evaluation.names import checked_class_names, multilabel_readout, of_each, sample_sums_of
+from lightning_evalkit.evaluation.names import (
+    MEANINGS,
+    checked_class_names,
+    multilabel_readout,
+    of_each,
+    sample_sums_of,
+)
 from lightning_evalkit.evaluation.readouts import Averaged, Readout
 from lightning_evalkit.inputs import Inputs, Multilabel
 from lightning_evalkit.inputs.declaration import names_given
@@ -125,6 +132,8 @@ class MultilabelEvaluation(Evaluation):
             return self.nothing_counted() or self._explained_loss(beside, before)
         single = first is not None and second is None
         names = [first] if single else [first or "exact_match", second or "hamming_accuracy"]
+        if "accuracy" in names and "accuracy" not in self:
+            raise DeclarationError(MEANINGS)
         readouts = {name: self[name].readout for name in names if name is not None}
         self._refuse_unkept(readouts)
         if (nothing := self.nothing_counted()) is not None:

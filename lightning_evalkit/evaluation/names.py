@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 AVERAGES = tuple(average for average in get_args(Average) if average != "none")
 ONE_VS_REST = "one_vs_rest_accuracy"
+MEANINGS = (
+    "'accuracy' has several meanings for many labels: say 'exact_match' (all labels of a sample right), "
+    "'hamming_accuracy' (labels right of all) or 'accuracy/<label>'."
+)
 WHOLE_SAMPLES = ("exact_match", "hamming_accuracy", "hamming_distance")
 """Names of multilabel statistics that need no average."""
 _TOP = re.compile(r"top_(\d+)_accuracy")
@@ -103,10 +107,7 @@ def multilabel_readout(name: str, labels: Mapping[str, int]) -> Readout:
     if name in WHOLE_SAMPLES:
         return Averaged(find("accuracy" if name == "hamming_accuracy" else name), "micro")
     if name == "accuracy":
-        raise DeclarationError(
-            "'accuracy' has several meanings for many labels: say 'exact_match' (all labels of a sample right), "
-            "'hamming_accuracy' (labels right of all) or 'accuracy/<label>'."
-        )
+        raise DeclarationError(MEANINGS)
     if not exists(base):
         raise _unknown(base, name, _multilabel_names(over if over in {*AVERAGES, *labels, "samples"} else "macro"))
     if over == "samples":

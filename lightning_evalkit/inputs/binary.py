@@ -32,7 +32,7 @@ class Binary(Thresholded):
     def refuse_unequal_shapes(self, preds: Tensor, target: Tensor) -> None:
         """Two scores for each sample are another problem, or one score too many."""
         if preds.ndim == target.ndim + 1 and preds.shape == (*target.shape[:1], 2, *target.shape[1:]):
-            yes = "preds[:, 1]" if self.inputs == "probabilities" else "logits[:, 1] - logits[:, 0]"
+            yes = "preds[:, 1]" if self.inputs in ("probabilities", "labels") else "logits[:, 1] - logits[:, 0]"
             raise InputError(
                 f"expected one score for each sample, got {tuple(preds.shape)} beside targets {tuple(target.shape)}: "
                 f"pass {yes}, the score of the positive class. As two classes, MulticlassEvaluation(num_classes=2), "

@@ -67,6 +67,20 @@ def test_a_matrix_of_several_classes(capsys: Capture, form: str):
     assert values["f1/macro"] == pytest.approx(sklearn.f1_score(target, preds, average="macro"))
 
 
+def test_one_number_alone_is_told(capsys: Capture):
+    of_counts = found(capsys, "--matrix=90,0;10,0", "--first=accuracy")
+    assert of_counts == explain(Counts(tp=0, fp=0, fn=10, tn=90), "accuracy").to_dict()
+    of_classes = found(capsys, "--matrix=5,1,0;0,4,2;1,0,7", "--first=recall/0")
+    assert of_classes["headline"].startswith("recall/0 is 0.833333")
+    second = found(capsys, "--counts=2,1,1,6", "--second=recall")
+    assert [*second["evidence"]["values"]] == ["accuracy", "recall"], "the first is accuracy"
+
+
+def test_a_file_that_is_missing_is_named(capsys: Capture):
+    assert main(["explain", "--matrix=missing.csv"]) == 2
+    assert "there is no file 'missing.csv'" in capsys.readouterr().err
+
+
 def test_two_classes_may_be_a_multiclass_task(capsys: Capture):
     finding = found(capsys, "--matrix=50,3;4,43", "--task=multiclass")
     assert finding["evidence"]["values"] == {"accuracy": 0.93, "f1/micro": 0.93}

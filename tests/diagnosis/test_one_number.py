@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from lightning_evalkit import BinaryEvaluation, Counts, MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.diagnosis import explain
+from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.statistics import STATISTICS, find
 
 Cells = tuple[int, int, int, int]
@@ -76,6 +77,25 @@ def test_a_number_is_set_beside_the_best_of_them():
     text = explain(Counts(8, 30, 2, 60), "accuracy").text()
     assert "no better than always saying no (the majority), which gives 0.9" in text
     assert "0.1105 better than always saying yes" in explain(Counts(8, 30, 2, 60), "precision").text()  # 8/38 − 0.1
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        (Counts(tp=0, fp=0, fn=10, tn=90), "Nothing was predicted positive: always saying no gives the same numbers."),
+        (Counts(tp=10, fp=90, fn=0, tn=0), "Nothing was predicted negative: always saying yes gives the same numbers."),
+    ],
+)
+def test_two_numbers_of_one_class_are_told_so_before_their_identity(counts: Counts, said: str):
+    assert explain(counts).reasons[0] == said
+    assert "gives the same numbers" not in explain(Counts(tp=1, fp=0, fn=9, tn=90)).text()
+
+
+def test_accuracy_of_labels_is_asked_which_one():
+    labels = MultilabelEvaluation("labels", 2)
+    labels.update(torch.tensor([[1, 0]]), torch.tensor([[1, 1]]))
+    with pytest.raises(DeclarationError, match=r"say 'exact_match' .* 'hamming_accuracy' .* or 'accuracy/<label>'"):
+        labels.explain("accuracy")
 
 
 def test_an_undefined_number_says_why():

@@ -156,7 +156,9 @@ def test_tensors_are_never_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- two scores for one question
 
 
-@pytest.mark.parametrize(("inputs", "instead"), [("logits", "logits[:, 1] - logits[:, 0]"), (P, "preds[:, 1]")])
+@pytest.mark.parametrize(
+    ("inputs", "instead"), [("logits", "logits[:, 1] - logits[:, 0]"), (P, "preds[:, 1]"), ("labels", "preds[:, 1]")]
+)
 def test_two_scores_per_sample_are_told_what_to_pass(inputs: Any, instead: str) -> None:
     with pytest.raises(InputError) as said:
         BinaryEvaluation(inputs).update(torch.rand(4, 2), TARGET)
