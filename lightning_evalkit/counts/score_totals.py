@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.counts.counter import Totals
+    from lightning_evalkit.counts.numpy_path import Array
     from lightning_evalkit.inputs import Binning, Declaration
 
 
@@ -97,11 +98,8 @@ class ScoreTotals:
     def _filled(self, increments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The filled bins of a batch in rising order, and the numbers of no and yes in each."""
         places = increments.numpy() - self.books.width
-        if self.num_curves == 1:  # no and then yes
-            yes = places >= self.bins.number
-            filled, *parts = counted((places - self.bins.number * yes) * 2 + yes)
-            of_yes, of_no = (torch.from_numpy(part.reshape(1, -1)) for part in parts)
-            return torch.from_numpy(filled), of_no, of_yes
+        if self.num_curves == 1:
+            return self._of_one_question(places)
         rows, bins = np.divmod(places, self.bins.number)
         occur = np.zeros(self.bins.number, dtype=np.bool_)
         occur[bins] = True
@@ -111,6 +109,14 @@ class ScoreTotals:
         cells = np.bincount(rows * len(found) + number[bins], minlength=2 * self.num_curves * len(found))
         of_no, of_yes = torch.from_numpy(cells).view(self.num_curves, 2, len(found)).unbind(1)
         return torch.from_numpy(found), of_no, of_yes
+
+    def _of_one_question(self, places: Array) -> tuple[Tensor, Tensor, Tensor]:
+        """The same by a sort, as most of the bins are empty."""
+        keys = places * 2
+        keys -= (places >= self.bins.number) * (2 * self.bins.number - 1)  # those of yes lie behind all of no
+        filled, *parts = counted(keys)
+        of_yes, of_no = (torch.from_numpy(part.reshape(1, -1)) for part in parts)
+        return torch.from_numpy(filled), of_no, of_yes
 
     def tables(self, totals: Totals) -> list[ScoreCounts]:
         """All questions in one table."""

@@ -105,7 +105,7 @@ class NumberFamily(Family):
 
     def of_one(self, tables: Tables) -> Tensor:
         """Compute one number."""
-        return self.of_each(tables).select(0, 0)
+        return self.of_each(tables)[0]
 
     def of_each(self, tables: Tables) -> Tensor:
         """Compute the number of every class or label; where samples are missing, torchmetrics' value."""

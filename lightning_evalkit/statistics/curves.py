@@ -105,7 +105,7 @@ def auroc_value(scores: ScoreCounts, max_fpr: float | None = None) -> Tensor:
     won -= no
     won *= yes
     with np.errstate(invalid="ignore"):  # 0/0 without a class
-        return tensor_of((won.sum(-1) / pairs).clip(0, 1), scores.yes)
+        return tensor_of(np.minimum(won.sum(-1) / pairs, 1.0), scores.yes)
 
 
 def _between(value: Tensor, low: Tensor, high: Tensor) -> Bounded:
@@ -166,7 +166,7 @@ def average_precision_value(scores: ScoreCounts) -> Tensor:
     with np.errstate(invalid="ignore"):  # 0/0 in bins above all samples, and without positives
         tp /= predicted
         tp *= yes
-        return tensor_of((np.where(yes > 0, tp, 0).sum(-1) / positives).clip(0, 1), scores.yes)
+        return tensor_of(np.minimum(np.where(yes > 0, tp, 0).sum(-1) / positives, 1.0), scores.yes)
 
 
 # ---- single points
