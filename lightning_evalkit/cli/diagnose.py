@@ -64,6 +64,11 @@ def _parser() -> ArgumentParser:
 def _asked(chosen: Namespace) -> dict[str, Counts | Evaluation]:
     """The evaluations to diagnose, by name; a given table needs none."""
     if chosen.saved is None:
+        if not options_given(chosen) and chosen.targets is None:
+            raise InputError(
+                "expected what to diagnose: a checkpoint, the folder of a run or a saved evaluation, or --counts "
+                "tp,fp,fn,tn, --matrix or --labels."
+            )
         table = counted(chosen)
         return {"": table if isinstance(table, Counts) else table.evaluation()}
     if options_given(chosen):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from jsonargparse import ArgumentParser
 
 from lightning_evalkit.diagnosis.rules import RULES
+from lightning_evalkit.sinks.terminal import show_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,5 +17,5 @@ def run(arguments: Sequence[str]) -> int:
     """Print the page of a rule."""
     parser = ArgumentParser(prog="evalkit rule", description="Print the page of a rule. Example: evalkit rule EK101")
     parser.add_argument("code", type=str, help="The code of the rule, such as EK101.")
-    print(RULES[parser.parse_args(list(arguments)).code.upper()].page(), end="")
+    show_page(RULES[parser.parse_args(list(arguments)).code.upper()].page())
     return 0

@@ -19,6 +19,6 @@ def run(arguments: Sequence[str]) -> int:
     ArgumentParser(prog="evalkit rules", description="List what Diagnose looks for.").parse_args(list(arguments))
     rules = [RULES[code] for code in sorted(RULES)]
     rows = tuple((rule.code, rule.severity, rule.certainty, rule.name) for rule in rules)
-    show_table(Table(("code", "severity", "certainty", "rule"), rows))
+    show_table(Table(("code", "severity", "certainty", "rule"), rows, of_words=True))
     print("The page of one: evalkit rule EK101")
     return 0

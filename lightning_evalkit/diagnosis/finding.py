@@ -15,19 +15,21 @@ class Table:
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    of_words: bool = False
+    """Whether cells are words, which begin at the left; numbers end at the right."""
 
     def text(self) -> str:
         """Columns padded to one width each."""
         lines = [[one_line(cell) for cell in line] for line in (self.headings, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
-        )
+        pad = str.ljust if self.of_words else str.rjust
+        padded = ((pad(cell, width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+        return "\n".join("  ".join(line).rstrip() if self.of_words else "  ".join(line) for line in padded)
 
     def markdown(self) -> str:
         """A Markdown table that shows every cell as it is."""
         headings, *rows = ([literal(cell) for cell in line] for line in (self.headings, *self.rows))
-        rule = ["---:" for _ in headings]
+        rule = [":---" if self.of_words else "---:" for _ in headings]
         return "\n".join("| " + " | ".join(line) + " |" for line in (headings, rule, *rows))
 
 

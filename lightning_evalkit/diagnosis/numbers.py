@@ -26,7 +26,7 @@ class SeenScores:
     mean: float
     """The mean predicted probability."""
     variance: float
-    """The sum of p (1 - p) over the samples: the variance of the number of positives, if the scores are calibrated."""
+    """Of the number of positives: the sum of p (1 - p) if the scores are calibrated, or of squared errors if larger."""
     threshold: float
     f1: float
     best: HalfF1

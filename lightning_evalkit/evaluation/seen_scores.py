@@ -37,6 +37,7 @@ def seen_scores(evaluation: Any, tables: dict[str, Counts]) -> dict[str, SeenSco
 def _question(inputs: str, scores: ScoreCounts, table: Counts, threshold: float, first: list[float]) -> SeenScores:
     scored = scored_of(scores)
     chances, weights = scored.probabilities, scored.total
+    squares = scored.yes * (1 - chances) ** 2 + scored.no * chances**2
     choice = best_threshold(scores, "f1")
     best = counts_at(scores, float(choice.threshold[0])) if choice.value[0] == choice.value[0] else None
     return SeenScores(
@@ -44,7 +45,7 @@ def _question(inputs: str, scores: ScoreCounts, table: Counts, threshold: float,
         first[0],
         first[-1],
         float((weights * chances).sum() / weights.sum()),
-        float((weights * chances * (1 - chances)).sum()),
+        float(max((weights * chances * (1 - chances)).sum(), squares.sum())),  # overconfident scores claim too little
         threshold,
         float(find("f1")(table).value()),
         half_f1(scored)._replace(f1=float(choice.value[0]), threshold=float(choice.threshold[0])),

@@ -56,6 +56,17 @@ def show_diagnosis(diagnosis: Diagnosis, console: Console | None = None) -> None
         print(diagnosis.text(), file=console.file)
 
 
+def show_page(page: str, console: Console | None = None) -> None:
+    """Print a page of Markdown: on a terminal with bold headings and as wide as that is, otherwise as it is."""
+    console = console or Console()
+    if not console.is_terminal and not console.record:
+        print(page, end="", file=console.file)
+        return
+    for line in page.splitlines():
+        is_heading = line.startswith("#")
+        console.print(Text(line.lstrip("# ").strip("*"), "bold" if is_heading else ""))
+
+
 def show_table(shown: Table, console: Console | None = None) -> None:
     """Print a table, in blocks of columns if the terminal is too narrow; outside a terminal, as wide as needed."""
     console = console or Console()
@@ -95,7 +106,7 @@ def rendered(title: str, tables: Sequence[Table]) -> Group:
 def _rich_table(shown: Table) -> RichTable:
     table = RichTable()
     for heading in shown.headings:
-        table.add_column(Text(one_line(heading)), justify="right")
+        table.add_column(Text(one_line(heading)), justify="left" if shown.of_words else "right")
     for row in shown.rows:
         table.add_row(*(Text(one_line(cell)) for cell in row))
     return table

@@ -70,7 +70,8 @@ def test_strict_ignored_and_known(capsys: pytest.CaptureFixture[str], tmp_path: 
     ("words", "message"),
     [
         (["--counts", "1,2,3"], "expected --counts tp,fp,fn,tn"),
-        ([], "expected all four counts"),
+        ([], "expected what to diagnose: a checkpoint, the folder of a run or a saved evaluation, or --counts"),
+        (["--tp", "1"], "expected all four counts"),
         (["nowhere.ckpt"], "expected a checkpoint, the folder of a run or a saved evaluation, got 'nowhere.ckpt'"),
         (["here.txt"], "here.txt: expected a checkpoint or a saved evaluation, but it cannot be read"),
         (["here.txt", "--counts", "1,2,3,4"], "expected a file or --counts, got both"),
@@ -212,3 +213,9 @@ def test_counts_need_neither_lightning_nor_torchmetrics() -> None:
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_table_without_samples(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out = printed(capsys, "--counts", "0,0,0,0")
+    assert out.count("EK209") == 1
+    assert "nothing was counted" in out

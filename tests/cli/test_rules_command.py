@@ -5,11 +5,13 @@ import os
 import sys
 
 import pytest
+from rich.console import Console
 
 from lightning_evalkit.cli import main
 from lightning_evalkit.cli import rules as command
 from lightning_evalkit.cli.main import UNWRITTEN
 from lightning_evalkit.diagnosis.rules import RULES
+from lightning_evalkit.sinks.terminal import show_page
 
 
 def test_every_rule_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,3 +51,20 @@ def test_a_broken_pipe_of_the_command_itself_is_told(
     monkeypatch.setattr(command, "run", broken)
     assert main(["rules"]) == 2
     assert "evalkit rules: [Errno 32] Broken pipe" in capsys.readouterr().err
+
+
+def test_on_a_terminal_words_begin_at_the_left_and_lines_are_broken_between_words() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    show_page(RULES["EK107"].page(), console)
+    printed = console.file.getvalue().splitlines()
+    assert max(map(len, printed)) <= 80
+    assert printed[0].rstrip() == "EK107: only some ranks compute a metric"
+    assert " ".join(" ".join(printed).split()) == " ".join(
+        RULES["EK107"].page().replace("#", "").replace("*", "").split()
+    )
+
+
+def test_names_begin_at_the_left(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["rules"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "EK101  error     certain      a value is logged instead of its metric"

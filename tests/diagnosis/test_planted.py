@@ -237,3 +237,14 @@ def test_a_comparison_that_is_decided_is_left_alone() -> None:
     one, other = Counts(tp=400, fp=100, fn=100, tn=400), Counts(tp=490, fp=10, fn=10, tn=490)
     assert "EK222" not in {each.code for each in diagnose(other, against=one).findings}
     assert "EK222" in diagnose(other, against=one).passed
+
+
+def test_overconfidence_is_not_taken_for_a_shift() -> None:
+    """Scores three times too sharp claim a smaller variance than they have; their mean is off by chance only."""
+    found = [{each.code for each in scored(3 * logits, target).issues} for logits, target in map(of_seed, range(200))]
+    assert sum("EK217" in codes for codes in found) == 200
+    assert sum("EK216" in codes for codes in found) <= 4
+
+
+def of_seed(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return drawn(500, seed)

@@ -42,8 +42,7 @@ def accuracy_is_f1(seen: SeenNumbers) -> list[Found] | None:
     if accuracy is None or f1 is None or abs(accuracy - f1) > NEAR:
         return []
     told = explain(seen.table)
-    words = f"{told.headline.rstrip('.')}: {told.reasons[0][0].lower()}{told.reasons[0][1:]}"
-    return [("accuracy, f1", words, told.evidence)]
+    return [("accuracy, f1", f"{told.headline} {told.reasons[0]}", told.evidence)]
 
 
 @rule(
@@ -84,6 +83,8 @@ def four_are_one(seen: SeenNumbers) -> list[Found] | None:
 )
 def undefined(seen: SeenNumbers) -> list[Found] | None:
     """A reported number is 0/0: nothing was counted that it could be computed from."""
+    if seen.tables and not seen.total and not seen.weighted:
+        return [("counts", "nothing was counted: every number is 0/0.", {})]
     return [(name, f"{name} is 0/0 in these counts.", {}) for name in seen.undefined()]
 
 
