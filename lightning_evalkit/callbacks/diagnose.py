@@ -37,9 +37,9 @@ class Diagnose(StageHooks, RestoringCallback):
 
     It changes no number and waits for no device within an epoch. At the end of validation or test it prints its
     findings, and prints them again only if there are new ones. ``diagnosis`` holds the last findings; they are also
-    written to diagnosis.json in the log folder (with ``sarif=True`` to diagnosis.sarif too) and to TensorBoard's text
-    tab. The rules on numbers look at what this package's evaluations computed in validation and test, and at the tables
-    of stock binary metrics.
+    written to diagnosis.json beside the logs and checkpoints (with ``sarif=True`` to diagnosis.sarif too) and to
+    TensorBoard's text tab. The rules on numbers look at what this package's evaluations computed in validation and
+    test, and at the tables of stock binary metrics.
 
     ``ignore`` lists codes of rules (``evalkit rules`` shows all). ``baseline`` is a JSON file of accepted findings: a
     list of fingerprints, or a diagnosis.json. With ``strict=True`` a run that has errors is saved and then ends with
@@ -196,10 +196,10 @@ class Diagnose(StageHooks, RestoringCallback):
             show_diagnosis(text)
         for board in tensorboards(trainer):
             board.text("diagnosis", text.markdown(), steps_done(trainer))
-        if (folder := _folder(trainer)) is not None:
-            write_json(Path(folder) / "diagnosis.json", self.diagnosis.to_dict())
+        for folder in _folders(trainer):
+            write_json(folder / "diagnosis.json", self.diagnosis.to_dict())
             if self.sarif:
-                write_json(Path(folder) / "diagnosis.sarif", self.diagnosis.sarif())
+                write_json(folder / "diagnosis.sarif", self.diagnosis.sarif())
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Put everything back; a strict run with errors ends here, after it has been saved."""
@@ -208,7 +208,9 @@ class Diagnose(StageHooks, RestoringCallback):
             raise SystemExit(FAILED)
 
 
-def _folder(trainer: Trainer) -> str | None:
-    """The folder of the first logger; ``trainer.log_dir`` is a collective, and only one rank is here."""
-    folder = getattr(trainer.logger, "log_dir", None) or getattr(trainer.logger, "save_dir", None)
-    return folder if isinstance(folder, str) else None
+def _folders(trainer: Trainer) -> list[Path]:
+    """The folders of the first logger and of checkpoints; ``trainer.log_dir`` is a collective, and only one rank is here."""
+    logs = getattr(trainer.logger, "log_dir", None) or getattr(trainer.logger, "save_dir", None)
+    saved = getattr(trainer.checkpoint_callback, "dirpath", None)
+    found = [Path(folder) for folder in (logs, saved) if isinstance(folder, str)]
+    return found if len(found) < 2 or found[0].resolve() not in found[1].resolve().parents else found[:1]

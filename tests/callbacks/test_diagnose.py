@@ -10,6 +10,7 @@ import misused
 import pytest
 import torch
 from misused import HEALTHY, MISUSES, RAISING, loader, module
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import nn
 from torch.utils.data import DataLoader
 from torchmetrics.functional.classification import binary_f1_score
@@ -213,6 +214,25 @@ def test_no_number_changes(steps: type) -> None:
     assert all(torch.equal(one, other) for one, other in zip(with_it[1], without[1], strict=True))
 
 
+@pytest.mark.parametrize("steps", [misused.Good, misused.NotReset, misused.Own])
+def test_logs_and_checkpoints_are_the_same(steps: type, tmp_path: Path) -> None:
+    logs, saved = [], []
+    for diagnose in (Diagnose(), False):
+        folder = tmp_path / type(diagnose).__name__
+        logger = importlib.import_module(f"{PACKAGES[0]}.loggers").CSVLogger(folder, name="", version="run")
+        run(steps, diagnose=diagnose, logger=logger, enable_checkpointing=True, log_every_n_steps=1)
+        logs.append((folder / "run" / "metrics.csv").read_text())
+        [path] = folder.rglob("*.ckpt")
+        saved.append(torch.load(path, weights_only=False))
+    assert logs[0] == logs[1] != ""
+    for checkpoint in saved:
+        for state in checkpoint["callbacks"].values():
+            state.clear()  # folders, which differ
+        weights = checkpoint.pop("state_dict")
+        checkpoint["weights"] = {name: weight.tolist() for name, weight in weights.items()}
+    assert saved[0] == saved[1]
+
+
 class Failing(misused.Good):
     def val_with(self, logits: torch.Tensor, target: torch.Tensor, loader: int) -> None:
         super().val_with(logits, target, loader)
@@ -251,6 +271,24 @@ def test_findings_are_said_once_and_written(tmp_path: Path, capsys: pytest.Captu
     assert [each["fingerprint"] for each in written["issues"]] == ["EK104:f1"]
     sarif = json.loads((tmp_path / "run" / "diagnosis.sarif").read_text())
     assert sarif["runs"][0]["results"][0]["ruleId"] == "EK104"
+    events = EventAccumulator(str(tmp_path / "run"))
+    events.Reload()
+    [text] = events.Tensors("diagnosis/text_summary")
+    assert b"**EK104** error: f1 (BinaryF1Score) was not reset" in text.tensor_proto.string_val[0]
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_findings_stand_beside_the_checkpoints(logged: bool, tmp_path: Path) -> None:
+    lightning = importlib.import_module(f"{PACKAGES[0]}.callbacks")
+    loggers = importlib.import_module(f"{PACKAGES[0]}.loggers")
+    diagnose, saving = Diagnose(), lightning.ModelCheckpoint(tmp_path / "saved")
+    logger = loggers.CSVLogger(tmp_path, name="", version="run") if logged else False
+    options = {"enable_checkpointing": True, "callbacks": [diagnose, saving], "logger": logger}
+    run(misused.NotReset, diagnose=diagnose, **options)
+    folders = ["run", "saved"] if logged else ["saved"]
+    assert sorted(path.parent.name for path in tmp_path.rglob("diagnosis.json")) == folders
+    assert not list(tmp_path.rglob("diagnosis.sarif"))
+    assert list((tmp_path / "saved").glob("*.ckpt"))
 
 
 def test_hints_are_printed_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
