@@ -209,7 +209,7 @@ class Diagnose(StageHooks, RestoringCallback):
 
 
 def _folders(trainer: Trainer) -> list[Path]:
-    """The folders of the first logger and of checkpoints; ``trainer.log_dir`` is a collective, and only one rank is here."""
+    """The folders of the first logger and of checkpoints; ``trainer.log_dir`` is a collective, for all ranks."""
     logs = getattr(trainer.logger, "log_dir", None) or getattr(trainer.logger, "save_dir", None)
     saved = getattr(trainer.checkpoint_callback, "dirpath", None)
     found = [Path(folder) for folder in (logs, saved) if isinstance(folder, str)]

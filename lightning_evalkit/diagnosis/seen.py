@@ -52,11 +52,21 @@ class SeenMetric:
     truth: float | None = None
     """The value of the last epoch's own samples, where something is mixed into it and it can be taken apart."""
 
+    last_loader: SeenLastLoader | None = None
+
     def mixed(self, part: Literal["stage", "dataloader", "epoch"]) -> list[Any]:
         """The most stages, dataloaders or epochs that were in one state at one time, if more than one."""
         sets = [sorted({getattr(owner, part) for owner in owners}) for owners in self.together]
         most = max(sets, key=len, default=[])
         return most if len(most) > 1 else []
+
+
+class SeenLastLoader(NamedTuple):
+    """The last of several dataloaders that one state counted: the value of its own samples, and what was reported."""
+
+    dataloader: int
+    truth: float
+    reported: float | None = None
 
 
 class SeenAbsence(NamedTuple):

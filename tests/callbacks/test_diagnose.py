@@ -104,6 +104,17 @@ def test_the_true_number_stands_beside_the_reported_one() -> None:
         assert f"{float(truth):.4f}" in finding.headline
 
 
+def test_the_true_number_of_the_last_dataloader() -> None:
+    found, trainer, made = run(misused.OneForLoaders)
+    [finding] = about_the_run(found)
+    x, y = loader(40, seed=2).dataset.tensors
+    truth = binary_f1_score(made.network(x).squeeze(-1).sigmoid(), y)
+    assert finding.evidence["truth"] == pytest.approx(float(truth))
+    assert finding.evidence["reported"] == pytest.approx(float(trainer.callback_metrics["f1/dataloader_idx_1"]))
+    assert abs(finding.evidence["truth"] - finding.evidence["reported"]) > 1e-3
+    assert f"{float(truth):.4f} is the value of its own samples" in finding.headline
+
+
 def test_the_average_over_the_classes_that_occur() -> None:
     found, trainer, made = run(misused.Absent)
     [finding] = about_the_run(found)

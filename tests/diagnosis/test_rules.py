@@ -66,6 +66,8 @@ def test_a_rule_has_a_page(rule: rules.Rule) -> None:
     page = rule.page()
     assert page.startswith(f"# {rule.code}: {rule.name}\n")
     assert all(text in page for text in (rule.finds, rule.why, rule.remedy, rule.known_problems))
+    [example, *_] = rule(rule.example())
+    assert f"## Example\n\n{example.headline}" in page
 
 
 def test_a_rule_that_never_finds_anything_would_be_noticed() -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn import CrossEntropyLoss, Module, NLLLoss
 from torch.utils.data import DataLoader, DistributedSampler
-from torchmetrics import Metric, MetricCollection
+from torchmetrics import Metric
 
 from lightning_evalkit.callbacks.diagnosing.failures import inference_states
 from lightning_evalkit.callbacks.diagnosing.given import Facts
 from lightning_evalkit.callbacks.diagnosing.guards import guards
 from lightning_evalkit.callbacks.diagnosing.own_numbers import OwnNumbers
+from lightning_evalkit.callbacks.diagnosing.structure import (
+    is_stock_collection,
+    is_weighted_loss,
+    outermost,
+    place_of,
+    sizes_of,
+)
 from lightning_evalkit.callbacks.diagnosing.values import ReturnedValues
 from lightning_evalkit.callbacks.diagnosing.waiting import Waiting
 from lightning_evalkit.callbacks.diagnosing.watched import WatchedMetric
@@ -54,14 +59,14 @@ class Watch:
         self._owner: Owner | None = None
         facts = {labels: Facts(labels) for labels in (False, True)}
         self.watched: dict[str, WatchedMetric] = {}
-        for path, metric in _outermost(metrics(trainer, module)):
+        for path, metric in outermost(metrics(trainer, module)):
             each = WatchedMetric(path, metric, self._values, facts, lambda: bool(self._step))
-            each.seen.held_in = _place(path, metric, module)
+            each.seen.held_in = place_of(path, metric, module)
             self.watched[path] = each
             self.seen.metrics[path] = each.seen
         self._paths = {id(each.metric): path for path, each in self.watched.items()}
-        self._collections = [(path, each) for path, each in module.named_modules() if _is_stock_collection(each)]
-        self.seen.class_weights = tuple(path for path, each in module.named_modules() if _is_weighted_loss(each))
+        self._collections = [(path, each) for path, each in module.named_modules() if is_stock_collection(each)]
+        self.seen.class_weights = tuple(path for path, each in module.named_modules() if is_weighted_loss(each))
         self.seen.exact = any(isinstance(each, ExactDistributedEvaluation) for each in callbacks_of(trainer))
         self._handles: list[Any] = []
         self.own = OwnNumbers(self._patches, lambda: bool(self._step))
@@ -110,6 +115,9 @@ class Watch:
         """A step begins; what was counted since the last one ended is of the owner before: hooks count there too."""
         if owner != self._owner:
             self._see_rest()
+            if self._owner is not None and owner.dataloader > 0 and owner.stage == self._owner.stage:
+                for each in self.watched.values():
+                    each.mark_loader(owner.dataloader)
             self._owner = owner
         self._step = STEP_OF[owner.stage]
 
@@ -124,7 +132,7 @@ class Watch:
         self._step = ""
         self._see_rest()
         if first:
-            sizes = sorted(set(_sizes(batch)))
+            sizes = sorted(set(sizes_of(batch)))
             if len(sizes) > 1:
                 self.seen.ambiguous_batch = " and ".join(map(str, sizes))
             self._values.forget()
@@ -181,6 +189,11 @@ class Watch:
         values = {k: float(v) for k, v in self.trainer.callback_metrics.items() if v.numel() == 1}
         for name in values.keys() & self.seen.logs.keys():
             self.seen.logs[name].reported = values[name]
+        for metric in self.seen.metrics.values():
+            if (last := metric.last_loader) is not None:
+                names = [f"{log.name}/dataloader_idx_{last.dataloader}" for log in self.seen.logs_of(metric)]
+                found = next((values[name] for name in names if name in values), None)
+                metric.last_loader = last._replace(reported=found)
         self.seen.refusals = self._several()
         if self.trainer.state.fn == TrainerFn.FITTING:
             for name in values.keys() & {each.name for each in self.seen.monitors}:
@@ -248,41 +261,3 @@ class Watch:
                 rows, repeats = len(sampler.dataset), max(0, sampler.total_size - len(sampler.dataset))  # type: ignore[arg-type]
                 seen = SeenLoader(stage, number, rows, repeats)
                 self.seen.loaders = [*(each for each in self.seen.loaders if each != seen), seen]
-
-
-def _outermost(found: list[tuple[str, Any]]) -> Iterator[tuple[str, Metric | Evaluation]]:
-    """Metrics that no other metric contains: the members of a stock collection, but an evaluation as a whole."""
-    inner: set[int] = set()
-    for _, each in found:
-        if isinstance(each, Metric | Evaluation):
-            inner |= {id(part) for part in each.modules() if part is not each}
-    for path, each in found:
-        if isinstance(each, Metric | Evaluation) and id(each) not in inner:
-            yield path, each
-
-
-def _place(path: str, metric: Module, module: LightningModule) -> Any:
-    if any(part is metric for part in module.modules()):
-        return "module"
-    return "container" if path.startswith(f"{type(module).__name__}.") else "callback"
-
-
-def _is_stock_collection(module: Module) -> bool:
-    return isinstance(module, MetricCollection) and not isinstance(module, Evaluation)
-
-
-def _is_weighted_loss(module: Module) -> bool:
-    weighted = isinstance(module, CrossEntropyLoss | NLLLoss) and module.weight is not None
-    return bool(weighted and module.reduction == "mean")
-
-
-def _sizes(batch: Any) -> Iterator[int]:
-    """The first sizes of all tensors in a batch, as Lightning looks for them."""
-    if isinstance(batch, torch.Tensor):
-        yield batch.shape[0] if batch.ndim else 1
-    elif isinstance(batch, Mapping):
-        for part in batch.values():
-            yield from _sizes(part)
-    elif isinstance(batch, (list, tuple)):
-        for part in batch:
-            yield from _sizes(part)

@@ -12,7 +12,7 @@ from lightning_evalkit.callbacks.diagnosing.given import Given
 from lightning_evalkit.callbacks.diagnosing.owners import Owners
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis.rules.scores import GUESSING, RANKING
-from lightning_evalkit.diagnosis.seen import SeenAbsence, SeenMetric
+from lightning_evalkit.diagnosis.seen import SeenAbsence, SeenLastLoader, SeenMetric
 from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.state import Tally
 
@@ -48,6 +48,7 @@ class WatchedMetric:
         self._given = Given(facts[self.seen.kind.endswith(RANKING)])
         self._handles: list[Any] = []
         self._epoch: EpochState | None = None
+        self._loader: tuple[int, EpochState] | None = None
         self.shape: tuple[int, ...] = ()
         """Of what was computed last, if it was several values."""
         self.owners: Owners
@@ -90,6 +91,12 @@ class WatchedMetric:
     def mark(self) -> None:
         """An epoch begins: note the state, except of our own metrics, which count on the device."""
         self._epoch = None if isinstance(self.metric, Evaluation | Tally) else EpochState(self.metric)
+        self._loader = None
+
+    def mark_loader(self, dataloader: int) -> None:
+        """Another dataloader begins; what it will count is told apart only if something was counted before."""
+        if not isinstance(self.metric, Evaluation | Tally) and self.metric._update_count:
+            self._loader = (dataloader, EpochState(self.metric))
 
     def read(self, alone: bool, is_logged_as_value: bool) -> None:
         """Read the state before its reset; on a single rank also the value of this epoch alone."""
@@ -105,6 +112,8 @@ class WatchedMetric:
         if alone and self._epoch is not None:
             if self.seen.together or is_logged_as_value:
                 self.seen.truth = _number(self._epoch.value())
+            if self._loader is not None and (value := _number(self._loader[1].value())) is not None:
+                self.seen.last_loader = SeenLastLoader(self._loader[0], value)
             self._look_for_absent_classes(self._epoch)
             self.seen.table = _table(self._epoch)
 

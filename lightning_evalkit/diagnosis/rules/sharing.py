@@ -85,9 +85,22 @@ def several_loaders(run: SeenRun) -> list[Found] | None:
     for metric in run.metrics.values():
         loaders = metric.mixed("dataloader")
         if loaders:
-            words = f"{metric.path} ({metric.kind}) counts {len(loaders)} dataloaders into one state."
-            found.append((metric.path, words, {"dataloaders": loaders}))
+            numbers, evidence = _of_last(metric)
+            words = f"{metric.path} ({metric.kind}) counts {len(loaders)} dataloaders into one state{numbers}."
+            found.append((metric.path, words, {"dataloaders": loaders, **evidence}))
     return found if run.metrics else None
+
+
+def _of_last(metric: SeenMetric) -> tuple[str, dict[str, float]]:
+    """What was reported of the last dataloader and what is true, as the end of a sentence and as evidence."""
+    last = metric.last_loader
+    if last is None or last.reported is None:
+        return "", {}
+    words = (
+        f": {last.reported:.4f} is reported for number {last.dataloader}, and {last.truth:.4f} is the value of its own "
+        "samples"
+    )
+    return words, {"reported": last.reported, "truth": last.truth}
 
 
 def _loader(repeats: int) -> SeenRun:

@@ -69,10 +69,12 @@ class Rule:
         ]
 
     def page(self) -> str:
-        """The rule in Markdown: what it finds, why it matters, the remedy, known problems."""
+        """The rule in Markdown: what it finds, with an example, why it matters, the remedy, known problems."""
         state = "preview" if self.preview else "stable"
         facts = f"{self.severity}, {self.certainty}, about {self.about}, {state}, since {self.since}"
-        parts = {"What it finds": self.finds, "Why it matters": self.why, "Remedy": self.remedy}
+        example = (self(self.example()) or [])[0].headline
+        parts = {"What it finds": self.finds, "Example": example, "Why it matters": self.why}
+        parts["Remedy"] = self.remedy
         parts["How often it finds it"] = str(self.power or WHEREVER)
         parts["Known problems"] = self.known_problems
         sections = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in parts.items())
