@@ -3,14 +3,13 @@
 Every task becomes yes-or-no questions: one for a binary problem, one per label, one-vs-rest per class. The decisions of
 every threshold are then sums over bins.
 
-A batch on the CPU lists the bins it adds to instead of all bins, unless it has more scores than there are bins.
+``scores_at_once`` counts a batch on the CPU; this file counts on accelerators, and wherever there are weights.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import torch
 
 from lightning_evalkit.counts import calibration_sums
@@ -19,24 +18,14 @@ from lightning_evalkit.counts.counts import real_dtype
 from lightning_evalkit.counts.decisions import checked, either, guesses, unweighable
 from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.counts.histogram import weighted_histogram
-from lightning_evalkit.counts.numpy_path import BLOCK, Array, any_of, array_of, within, within_unit, without_nan
-from lightning_evalkit.counts.odds import class_log_odds, doubtful
-from lightning_evalkit.counts.score_totals import ScoreTotals
+from lightning_evalkit.counts.odds import doubtful
+from lightning_evalkit.counts.scores_at_once import ScoresAtOnce
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.inputs import Declaration
-
-
-class Block(NamedTuple):
-    """The totals of a part of a batch: increments of the state, sums over probabilities, and numbers."""
-
-    places: Array
-    sums: Array | None
-    ignored: int
-    doubtful: int
 
 
 class Looked(NamedTuple):
@@ -65,132 +54,21 @@ class Looked(NamedTuple):
         return numbers
 
 
-class ScoreCounter(ScoreTotals, EagerOrDeferred):
+class ScoreCounter(ScoresAtOnce, EagerOrDeferred):
     """Counts the scores of a declaration; see ``Counter`` for what the methods promise."""
 
     by_rows = False
 
     def __init__(self, task: Declaration, checks: bool = True) -> None:
         """Make a counter; without ``checks`` if another counter has checked the same values."""
-        super().__init__(task)
-        self.plain, self.checks = not task.weighted, checks
-
-    # ---- at once
+        super().__init__(task, checks)
+        self.plain = not task.weighted
 
     def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
         """The totals of one batch of real scores."""
         if not preds.is_floating_point():
             raise InputError(f"expected preds to be floating-point scores, got {preds.dtype}: labels have no order.")
         return super().count_arranged(preds, target, weight)
-
-    def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
-        probable = self.guesses and self._probable(array_of(preds), target)
-        rows = max(BLOCK // self.num_curves, 1)
-        blocks = [(preds, target)] if len(preds) <= rows else zip(preds.split(rows), target.split(rows), strict=True)
-        found = [self._block(scores, truth, probable) for scores, truth in blocks]
-        counted = [block for block in found if block is not None]
-        if len(counted) < len(found):
-            raise InputError(self.task.complaint(preds, target, None))
-        block = counted[0] if len(counted) == 1 else _merged(counted)
-        books = self.books.flat(
-            doubtful=(block.doubtful,),
-            guessed=(probable, not probable) if preds.numel() else (0, 0),
-            ignored=(block.ignored,),
-            invalid=(0,),
-            updates=(1,),
-        )
-        integers, reals = np.array(books, dtype=np.int64), None if block.sums is None else torch.from_numpy(block.sums)
-        if len(block.places) < self.layout.integers.width:
-            return Totals(torch.from_numpy(integers), reals, torch.from_numpy(block.places))
-        dense = np.bincount(block.places, minlength=self.layout.integers.width)
-        dense[: len(integers)] += integers
-        return Totals(torch.from_numpy(dense), reals)
-
-    def _probable(self, scores: Array, target: Tensor) -> bool:
-        """Whether all scores that are not ignored are in [0, 1]."""
-        probable = within_unit(scores)
-        if probable or not self.task.ignored:
-            return probable
-        used = ~any_of(array_of(target), self.task.marks(target.dtype))
-        return within_unit((np.moveaxis(scores, 1, -1) if self.is_multiclass else scores)[used])
-
-    def _block(self, preds: Tensor, target: Tensor, probable: bool) -> Block | None:
-        """The totals of one block; None if a value is not as declared."""
-        scores, truth = array_of(preds), array_of(target)
-        if self.is_multiclass:
-            scores, truth = np.moveaxis(scores, 1, -1).reshape(-1, self.num_curves), truth.ravel()
-        elements = scores.size
-        if self.task.ignored:
-            used = ~any_of(truth, self.task.marks(target.dtype))
-            scores, truth = scores[used], truth[used]
-            if self.labels:
-                return self._count(scores, truth, probable, np.nonzero(used)[1], elements, preds.dtype)
-        questions = np.arange(self.num_curves) if scores.ndim > 1 else 0
-        return self._count(scores, truth, probable, questions, elements, preds.dtype)
-
-    def _count(
-        self, scores: Array, truth: Array, probable: bool, questions: Any, elements: int, kind: torch.dtype
-    ) -> Block | None:
-        check = without_nan if self.score_kind == "logits" or (self.guesses and not probable) else within_unit
-        if self.checks and not (check(scores) and self._answered(truth)):
-            return None
-        if self.is_multiclass and check is without_nan and np.isinf(scores.max(1, initial=-np.inf)).any():
-            return None  # softmax is NaN if the largest logit is infinite
-        given = torch.from_numpy(np.ascontiguousarray(scores)).to(kind)  # bfloat16 again
-        values = array_of(self._as_binned(given, probable))
-        sums = None
-        if self.sums.width:
-            judged = self._judged(given, torch.from_numpy(truth.astype(np.int64)), probable)
-            asked = np.broadcast_to(questions, truth.shape) if self.judged > 1 else None
-            sums = calibration_sums.summed_at_once(judged, asked, self.sums)
-        if self.is_multiclass:
-            truth = truth[:, None] == questions
-        doubt = 0
-        if self.kind == "bfloat16":
-            single = values.astype(np.float32)
-            doubt = int(np.count_nonzero((single.view(np.int32) & 0xFFFF != 0) | (single != values)))
-        elif self.computed:
-            doubt = doubtful(self.bins, values)
-        rows = (questions * 2 + truth.astype(np.int32)) * self.bins.number + self.books.width
-        places: Array = (self.bins.at_once(values) + rows).ravel()
-        return Block(places, sums, elements - scores.size, doubt)
-
-    def _answered(self, truth: Array) -> bool:
-        """Whether every target is a class, or yes or no."""
-        return _whole(truth) and within(truth, self.num_curves if self.is_multiclass else 2)
-
-    def _as_binned(self, scores: Tensor, probable: Any) -> Tensor:
-        """Convert scores to the kind of the bins: log-odds for classes, probabilities for guessed logits."""
-        if self.computed:
-            return class_log_odds(scores)
-        kind = real_dtype(scores.device)
-        if self.kind == "cuts":  # torchmetrics compares thresholds with probabilities in the precision of the scores
-            kind = scores.dtype
-        return self._probabilities(scores, probable, kind)
-
-    def _probabilities(self, scores: Tensor, probable: Any, kind: torch.dtype) -> Tensor:
-        """Turn scores that were guessed to be logits into probabilities of this precision."""
-        if not self.guesses or probable is True:
-            return scores
-        scores = scores.to(kind)
-        squashed = self._squashed(scores)
-        return squashed if probable is False else torch.where(probable, scores, squashed)
-
-    def _squashed(self, logits: Tensor) -> Tensor:
-        return logits.softmax(1) if self.is_multiclass else logits.sigmoid()
-
-    def _judged(self, scores: Tensor, truth: Tensor, probable: Any) -> calibration_sums.Judged:
-        """The terms of the sums over probabilities; guessed scores are judged as probabilities.
-
-        Their calibration bin is found in the precision of the scores, as in torchmetrics.
-        """
-        values = self._probabilities(scores, probable, real_dtype(scores.device))
-        judge = calibration_sums.judged_classes if self.is_multiclass else calibration_sums.judged_answers
-        judged = judge(values, truth, self.score_kind)
-        if values is scores:
-            return judged
-        squashed = self._probabilities(scores, probable, scores.dtype)
-        return judged._replace(placed=squashed.amax(-1).float() if self.is_multiclass else squashed)
 
     # ---- deferred
 
@@ -276,6 +154,19 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         judged = self._judged(scores, target, looked.probable)
         return calibration_sums.summed(judged, asked, self.sums, weight, unused)
 
+    def _judged(self, scores: Tensor, truth: Tensor, probable: Tensor | None) -> calibration_sums.Judged:
+        """What is summed over probabilities; what was guessed is judged as a probability.
+
+        Its calibration bin is found in the precision of the scores, as in torchmetrics.
+        """
+        values = self._probabilities(scores, probable, real_dtype(scores.device))
+        judge = calibration_sums.judged_classes if self.is_multiclass else calibration_sums.judged_answers
+        judged = judge(values, truth, self.score_kind)
+        if values is scores:
+            return judged
+        squashed = self._probabilities(scores, probable, scores.dtype)
+        return judged._replace(placed=squashed.amax(-1).float() if self.is_multiclass else squashed)
+
     def _uncertain(self, values: Tensor, unused: Tensor) -> Tensor:
         """Which scores may be in a neighbouring bin or are not bfloat16 numbers, if that matters."""
         used = unused.logical_not().expand(values.shape)
@@ -285,12 +176,3 @@ class ScoreCounter(ScoreTotals, EagerOrDeferred):
         if is_deferred(values):
             return used  # a closer check would cost as much as the binning
         return torch.tensor([doubtful(self.bins, values[used].view(-1, self.num_curves).numpy())])
-
-
-def _merged(blocks: list[Block]) -> Block:
-    places, sums, *numbers = zip(*blocks, strict=True)
-    return Block(np.concatenate(places), None if sums[0] is None else np.sum(sums, axis=0), *map(sum, numbers))
-
-
-def _whole(truth: Array) -> bool:
-    return truth.dtype.kind in "biu" or bool(((truth == 0) | (truth == 1)).all())

@@ -31,6 +31,9 @@ HALF = 0x3F000000
 """The bits of one half."""
 PER_OCTAVE = float(np.log(2) / 2**23)
 """What a step of the last bit is worth in logits: 2**23 of them halve a probability."""
+# As arrays: of a batch of a few hundred, NumPy takes as long for reading a Python number as for the operation.
+_SOFT, _ONE, _ONE_HALF, _PER_OCTAVE = (np.array(each, np.float32) for each in (SOFT, 1, 0.5, PER_OCTAVE))
+_MINUS_SOFT, _HALF, _STEP = -_SOFT, np.array(HALF, np.int32), np.array(1, np.int32)
 
 
 class Bins(Protocol):
@@ -64,20 +67,21 @@ class FineBins(Searched):
         super().__init__()
         self.number, self.probable = number, score_kind == "probabilities"
         self.scale = (number - 2) / 2
+        self._scale, self._last = np.array(self.scale, np.float32), np.array(number - 2, np.int32)
 
     def at_once(self, scores: Array) -> Array:
         """In single precision, in place: memory is what takes the time."""
         size, sign = _probable_sizes(scores) if self.probable else _logit_sizes(scores)
         certain = np.isinf(size) if np.maximum.reduce(size, axis=None, initial=0) == np.inf else None
-        np.add(size, SOFT, out=size)
-        np.divide(-SOFT, size, out=size)
-        np.add(size, 1, out=size)
+        np.add(size, _SOFT, out=size)
+        np.divide(_MINUS_SOFT, size, out=size)
+        np.add(size, _ONE, out=size)
         np.copysign(size, sign, out=size, casting="same_kind")
-        np.add(size, 1, out=size)
-        np.multiply(size, self.scale, out=size)
+        np.add(size, _ONE, out=size)
+        np.multiply(size, self._scale, out=size)
         places = size.astype(np.int32)
-        np.add(places, 1, out=places)
-        np.minimum(places, self.number - 2, out=places)
+        np.add(places, _STEP, out=places)
+        np.minimum(places, self._last, out=places)
         if certain is not None:
             places[certain] = np.where(sign[certain] < 0, 0, self.number - 1)
         return places
@@ -162,7 +166,7 @@ def _bfloat16_edges(probable: bool) -> tuple[Tensor, Tensor]:
 def _logit_sizes(scores: Array) -> tuple[Array, Array]:
     """How large a logit is, and its sign; what single precision cannot hold is large, but not infinite."""
     if scores.dtype != np.float64:
-        return np.abs(scores, dtype=np.float32), scores
+        return np.abs(scores if scores.dtype == np.float32 else scores.astype(np.float32)), scores
     size = np.abs(scores)
     np.minimum(size, np.finfo(np.float32).max, out=size, where=size < np.inf)
     return size.astype(np.float32), scores
@@ -170,15 +174,15 @@ def _logit_sizes(scores: Array) -> tuple[Array, Array]:
 
 def _probable_sizes(scores: Array) -> tuple[Array, Array]:
     """How far a probability is from one half, infinite where it is 0 or 1, and on which side."""
-    rare = np.minimum(scores, 1 - scores)  # exact in every precision
+    rare = np.minimum(scores, _ONE - scores)  # exact in every precision
     single = rare.astype(np.float32, copy=False)
     if rare.dtype == np.float64:
         np.maximum(single, np.float32(1e-45), out=single, where=rare > 0)  # rare, but not impossible
-    size = (HALF - single.view(np.int32)).astype(np.float32)
-    np.multiply(size, PER_OCTAVE, out=size)
-    if np.minimum.reduce(rare, axis=None, initial=1) == 0:
+    size = (_HALF - single.view(np.int32)).astype(np.float32)
+    np.multiply(size, _PER_OCTAVE, out=size)
+    if np.count_nonzero(rare) < rare.size:
         size[rare == 0] = np.inf
-    return size, scores - 0.5
+    return size, scores - _ONE_HALF
 
 
 class BFloat16Bins:

@@ -6,10 +6,8 @@ the class with the highest probability.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import torch
 from torch.nn.functional import logsigmoid, nll_loss
 
@@ -20,8 +18,6 @@ from lightning_evalkit.counts.layout import Cells, Item
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from lightning_evalkit.counts.numpy_path import Array
 
 
 class Calibration(NamedTuple):
@@ -99,51 +95,12 @@ def _real(scores: Tensor) -> Tensor:
     return scores.to(wide_dtype(scores.dtype))
 
 
-def summed_at_once(judged: Judged, questions: Array | None, cells: Cells) -> Array:
-    """The sums as one row, on the CPU; ``questions`` is None if there is one."""
-    number, bins = _shape(cells)
-    error, loss, confidence, hit = (part.numpy().ravel() for part in judged[:4])
-    places = _inside(judged.placed, bins)
-    if questions is not None:
-        questions = questions.ravel()
-        places += questions * bins
-    pairs = np.bincount(places * 2 + hit, minlength=2 * number * bins).reshape(number, bins, 2)
-    weights, confidences = pairs.sum(-1), np.bincount(places, confidence, number * bins)
-    if questions is None:
-        by_question = [np.add.reduce(part, dtype=np.float64, keepdims=True) for part in (error, loss)]
-    else:
-        by_question = [np.bincount(questions, part, number) for part in (error, loss)]
-    by_bin = (weights.ravel(), confidences, pairs[:, :, 1].ravel())
-    return np.concatenate(_in_order(cells, *by_question, weights.sum(-1), *by_bin), dtype=np.float64)
-
-
-def _inside(placed: Tensor, bins: int) -> Array:
-    """The calibration bin of each confidence, by a product that is corrected at the edges of bins."""
-    if placed.dtype not in (torch.float32, torch.float64):  # the product may be off by more
-        return _searched(placed, bins).numpy().ravel()
-    confidence = placed.numpy().ravel()
-    lower, upper = _edges(bins, placed.dtype)
-    places = (confidence * bins).astype(np.int32)
-    places += confidence >= upper.take(places)
-    places -= confidence < lower.take(places)
-    inside: Array = places
-    return inside
-
-
-@lru_cache(maxsize=8)
-def _edges(bins: int, kind: torch.dtype) -> tuple[Array, Array]:
-    """The beginning of each bin and of the next one; the last bin is closed, so the one after it is empty."""
-    edges = torch.linspace(0, 1, bins + 1, dtype=kind).numpy().copy()
-    edges[-1] = np.inf
-    return edges, np.append(edges[1:], edges[-1:])
-
-
 def summed(judged: Judged, questions: Tensor | None, cells: Cells, weight: Tensor | None, unused: Tensor) -> Tensor:
     """The sums as one row, without unused elements; ``questions`` is None if there is one.
 
     Everything is added in one pass: the sum of a question is that over its bins.
     """
-    number, bins = _shape(cells)
+    number, bins = shape_of(cells)
     places = _searched(judged.placed, bins)
     if questions is not None:
         places = places + questions * bins
@@ -155,7 +112,7 @@ def summed(judged: Judged, questions: Tensor | None, cells: Cells, weight: Tenso
     begins = torch.arange(0, len(rows) * number * bins, number * bins, device=rows.device).unsqueeze(1)
     table = weighted_histogram(places.flatten() + begins, rows, len(rows) * number * bins).view(len(rows), number, bins)
     by_question, by_bin = table.narrow(0, 0, 3).sum(-1), table.narrow(0, 2, 3).flatten(1)
-    return torch.cat(_in_order(cells, *by_question.unbind(), *by_bin.unbind()))
+    return torch.cat(in_order(cells, *by_question.unbind(), *by_bin.unbind()))
 
 
 def _searched(placed: Tensor, bins: int) -> Tensor:
@@ -170,13 +127,13 @@ def cells_of(number: int, bins: int) -> Cells:
     return by_question + Cells(bin_weights=number * bins, confidences=number * bins, hits=number * bins)
 
 
-def _shape(cells: Cells) -> tuple[int, int]:
+def shape_of(cells: Cells) -> tuple[int, int]:
     """The number of questions and of bins."""
     number = cells.sizes["weights"]
     return number, cells.sizes["bin_weights"] // number
 
 
-def _in_order(cells: Cells, *sums: Item) -> list[Item]:
+def in_order(cells: Cells, *sums: Item) -> list[Item]:
     """Reorder sums from the order of ``Calibration`` to that of the state."""
     return cells.parts(**dict(zip(Calibration._fields, sums, strict=True)))
 
@@ -184,4 +141,4 @@ def _in_order(cells: Cells, *sums: Item) -> list[Item]:
 def unpack(row: Tensor, cells: Cells) -> Calibration:
     """The sums in a row of these cells."""
     parts = [cells.read(row, name) for name in Calibration._fields]
-    return Calibration(*parts[:3], *(part.view(_shape(cells)) for part in parts[3:]))
+    return Calibration(*parts[:3], *(part.view(shape_of(cells)) for part in parts[3:]))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lightning_evalkit import BinaryEvaluation, MultilabelEvaluation
-from lightning_evalkit.counts import binary, binned_scores, multilabel
+from lightning_evalkit.counts import binary, multilabel, scores_at_once
 from lightning_evalkit.errors import InputError
 
 READINGS = ("logits", "probabilities")
@@ -33,7 +33,7 @@ def counted_checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def watched(check: Any) -> Any:
         return lambda values, *rest: seen.append(values.dtype.kind) or check(values, *rest)
 
-    for room in (binary, multilabel, binned_scores):
+    for room in (binary, multilabel, scores_at_once):
         for name in ("within_unit", "without_nan", "within", "ones_among"):
             if hasattr(room, name):
                 monkeypatch.setattr(room, name, watched(getattr(room, name)))
