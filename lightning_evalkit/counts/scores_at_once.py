@@ -5,6 +5,7 @@ A batch names the bins it adds to, and is not as wide as they are, unless it has
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -47,9 +48,18 @@ class ScoresAtOnce(ScoreTotals):
 
     def __init__(self, task: Declaration, checks: bool) -> None:
         super().__init__(task)
-        self.checks = checks
-        self._begins = np.arange(self.num_curves) * (2 * self.bins.number) + self.books.width
-        self._questions, self._number = np.arange(self.num_curves), np.array(self.bins.number)
+        self.checks, self._number = checks, np.array(self.bins.number)
+
+    @cached_property
+    def _questions(self) -> Array:
+        """Their numbers; made when first needed, as a state of very many is refused."""
+        return np.arange(self.num_curves)
+
+    @cached_property
+    def _begins(self) -> Array:
+        """Where the histogram of each question begins."""
+        begins: Array = self._questions * (2 * self.bins.number) + self.books.width
+        return begins
 
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
         probable = self.guesses and self._probable(array_of(preds), target)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.counts.layout import Cells
     from lightning_evalkit.counts.numpy_path import Array
 
-MOST_BINS = 2**18
+MOST_BINS = 2**16
 """Up to so many calibration bins, a product with their number finds a bin or the one below it."""
 
 
@@ -83,8 +83,9 @@ def summed(judged: Judged, places: Array, questions: Array | None, cells: Cells)
         places = places + questions * bins
         by_question = [np.bincount(questions, part, number) for part in (error, loss)]
     size = number * bins
-    missed, hits = np.bincount(places + hit * size, minlength=2 * size).reshape(2, size)
-    weights, confidences = missed + hits, np.bincount(places, confidence, size)
+    apart = places + hit * size  # for both: a sum that many elements in a row are added to waits for each of them
+    missed, hits = np.bincount(apart, minlength=2 * size).reshape(2, size)
+    weights, confidences = missed + hits, np.add.reduce(np.bincount(apart, confidence, 2 * size).reshape(2, size))
     by_question.append(np.add.reduce(weights.reshape(number, bins), axis=1))
     return np.concatenate(in_order(cells, *by_question, weights, confidences, hits), dtype=np.float64)
 
@@ -94,9 +95,13 @@ def calibration_places(confidence: Array, bins: int, kind: torch.dtype) -> Array
     confidence, edges = confidence.ravel(), _edges(bins, kind)
     if kind not in (torch.float32, torch.float64) or bins > MOST_BINS:  # a product may be off by more
         return np.searchsorted(edges[:-1], confidence.astype(edges.dtype, copy=False), side="right")
-    # A little too small, so that rounding never leads to a bin above, and to the one below only at an edge.
-    places: Array = (confidence * confidence.dtype.type(bins * (1 - 2**-20))).astype(np.intp)
-    places += confidence >= edges.take(places)
+    # A little too small, so that rounding never leads to a bin above, and to the one below only just before an edge.
+    scaled = confidence * confidence.dtype.type(bins * (1 - 2**-20))
+    whole = np.floor(scaled)
+    places: Array = whole.astype(np.intp)
+    near = np.nonzero(scaled - whole > 1 - bins * 2**-18)[0]
+    if near.size:
+        places[near] += confidence[near] >= edges[places[near]]
     return places
 
 
