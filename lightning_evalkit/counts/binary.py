@@ -77,9 +77,10 @@ class BinaryCounter(EagerOrDeferred):
         above = self._above(scores, score_kind, preds.dtype)
         if positive is None or above is None:
             return None
-        positives = np.count_nonzero(positive)
-        tp = [np.count_nonzero(mask & positive) for mask in above]
-        fp = [np.count_nonzero(mask) - both for mask, both in zip(above, tp, strict=True)]
+        positives, tp, fp = np.count_nonzero(positive), [], []
+        for mask in above:
+            tp.append(np.count_nonzero(mask & positive))
+            fp.append(np.count_nonzero(mask) - tp[-1])
         return self.masks.flat(
             tp=tp,
             fp=fp,

@@ -33,6 +33,7 @@ class Cells:
         ends = [0, *accumulate(sizes.values())]
         self.width = ends[-1]
         self.begins = dict(zip(sizes, ends[:-1], strict=True))
+        self._stored = [name for name, size in sizes.items() if size]
 
     def __repr__(self) -> str:
         return ", ".join(f"{name} {size}" for name, size in self.sizes.items() if size)
@@ -61,11 +62,11 @@ class Cells:
 
     def flat(self, **parts: Sequence[Item]) -> list[Item]:
         """The items of all stored cells in their order."""
-        return [item for name in self.sizes if self.sizes[name] for item in parts[name]]
+        return [item for name in self._stored for item in parts[name]]
 
     def parts(self, **parts: Item) -> list[Item]:
         """One item for each stored cell, in their order: arrays or tensors to concatenate."""
-        return [parts[name] for name in self.sizes if self.sizes[name]]
+        return [parts[name] for name in self._stored]
 
     # ---- reading
 

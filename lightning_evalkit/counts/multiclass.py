@@ -46,6 +46,7 @@ class MulticlassCounter(EagerOrDeferred):
         # Of whole samples: those that are right throughout, and all.
         self.layout = Layout(self.tables + self.masks + Cells(updates=1), weights + Cells(exact=2 * task.exact))
         self.plain = not (task.weighted or task.samplewise or task.exact or task.hits or task.top_k > 1)
+        self._classes = np.array(self.classes)
 
     def _weighs_few(self) -> bool:
         """Whether weights are stored in a matrix, whose cells are all sums, not differences."""
@@ -67,8 +68,10 @@ class MulticlassCounter(EagerOrDeferred):
             truth, label = truth[used], label[used]
         if not (fine and self._in_range(truth) and (scored or self._in_range(label))):
             raise InputError(self.task.complaint(preds, target, None))
+        integers = self._sums(truth, label)
         ledger = self.masks.flat(hits=(), ignored=(samples - truth.size,), samples=(samples,))
-        return Totals(torch.from_numpy(np.concatenate((self._sums(truth, label), [*ledger, 1]))))
+        integers[self.tables.width :] = [*ledger, 1]
+        return Totals(torch.from_numpy(integers))
 
     def _used(self, truth: Array, kind: torch.dtype) -> Array | None:
         """Which targets are not ignored; None if all are."""
@@ -89,22 +92,30 @@ class MulticlassCounter(EagerOrDeferred):
         return self.task.num_classes is None or within(numbers, self.classes)
 
     def _sums(self, truth: Array, label: Array) -> Array:
+        """All integers, of which those behind the tables are still to be written."""
+        width = self.layout.integers.width
         if self.task.num_classes is None:
             hits = np.count_nonzero(truth == label)
             errors = truth.size - hits
-            return np.array(self.tables.parts(right=hits, missed=errors, wrongly_predicted=errors), dtype=np.int64)
+            parts = self.tables.parts(right=hits, missed=errors, wrongly_predicted=errors)
+            return np.array([*parts, *[0] * (width - len(parts))], dtype=np.int64)
         truth, label = truth.astype(np.int64, copy=False), label.astype(np.int64, copy=False)
-        if not self.task.matrix and self.classes > FEW:
-            same = truth == label
-            parts = self.tables.parts(right=truth[same], missed=truth[~same], wrongly_predicted=label[~same])
-            return np.concatenate([np.bincount(part, minlength=self.classes) for part in parts])
-        matrix = np.bincount(truth * self.classes + label, minlength=self.classes**2)
         if self.task.matrix:
-            return matrix
-        matrix = matrix.reshape(self.classes, self.classes)
+            codes = truth * self._classes
+            codes += label
+            return np.bincount(codes, minlength=width)
+        sums = np.empty((width,), np.int64)
+        tables = sums[: self.tables.width].reshape(-1, self.classes)
+        if self.classes > FEW:
+            same = truth == label
+            places = self.tables.parts(right=truth[same], missed=truth[~same], wrongly_predicted=label[~same])
+            tables[:] = [np.bincount(part, minlength=self.classes) for part in places]
+            return sums
+        matrix = np.bincount(truth * self._classes + label, minlength=self.classes**2).reshape(tables.shape[1], -1)
         right = matrix.diagonal()
         missed, wrong = matrix.sum(1) - right, matrix.sum(0) - right
-        return np.concatenate(self.tables.parts(right=right, missed=missed, wrongly_predicted=wrong))
+        tables[:] = self.tables.parts(right=right, missed=missed, wrongly_predicted=wrong)
+        return sums
 
     # ---- deferred
 

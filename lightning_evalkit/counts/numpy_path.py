@@ -25,7 +25,9 @@ def array_of(values: Tensor) -> Array:
     """The tensor's memory as an array; precisions that NumPy lacks are widened, which is exact."""
     if values.requires_grad:
         values = values.detach()
-    array: Array = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    if values.dtype is torch.bfloat16:
+        values = values.float()
+    array: Array = values.numpy()
     return array
 
 
@@ -59,7 +61,7 @@ def within(values: Array, size: int) -> bool:
     """Whether every value is one of 0 ... size - 1."""
     if not values.size:
         return True
-    if values.dtype == np.int64:  # without their sign, those below 0 are the largest
+    if values.dtype == np.int64:  # read as unsigned, negative values are above every size
         return int(np.maximum.reduce(values.view(np.uint64), axis=None)) < size
     return int(np.minimum.reduce(values, axis=None)) >= 0 and int(np.maximum.reduce(values, axis=None)) < size
 

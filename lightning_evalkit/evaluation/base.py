@@ -106,7 +106,11 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
         With ``buckets``, ``sample`` holds the ids of the samples, integers or texts; or ``cluster`` holds the ids of
         groups of dependent samples, such as patients.
         """
-        self.tally.update(preds, target, sample_weight, **self._ids(sample, cluster))
+        tally: EvidenceTally = self.__dict__["_tally"]
+        if sample is None and cluster is None:
+            tally.update(preds, target, sample_weight)
+        else:
+            tally.update(preds, target, sample_weight, **self._ids(sample, cluster))
 
     def _ids(self, sample: Any, cluster: Any) -> dict[str, Any]:
         """The given ids, if the evaluation has buckets."""

@@ -44,7 +44,8 @@ class Binary(Thresholded):
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """The tensors flattened to (N,), or to (N, X) where each sample is counted by itself."""
-        self.refuse_unequal_shapes(preds, target)
+        if preds.shape != target.shape:
+            self.refuse_unequal_shapes(preds, target)
         weight = self.arranged_weight(target, sample_weight, preds)
         if self.samplewise:
             if preds.ndim < 2:

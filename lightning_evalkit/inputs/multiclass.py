@@ -70,12 +70,13 @@ class Multiclass(Declaration):
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Scores (N, C, ...) or labels (N, ...), and targets (N, ...), checked but not flattened."""
-        scored = self._scored(preds, target)
-        if (scored and preds.shape[2:] != target.shape[1:]) or (scored and preds.shape[:1] != target.shape[:1]):
-            raise InputError(self._unequal(preds, target))
-        if scored and self.num_classes is not None and preds.shape[1] != self.num_classes:
-            hint = " (two scores per sample are two classes: declare num_classes=2)" if preds.shape[1] == 2 else ""
-            raise InputError(f"expected scores of shape (N, {self.num_classes}, ...), got {tuple(preds.shape)}{hint}.")
+        if self._scored(preds, target):
+            shape = preds.shape
+            if shape[:1] + shape[2:] != target.shape:
+                raise InputError(self._unequal(preds, target))
+            if self.num_classes is not None and shape[1] != self.num_classes:
+                hint = " (two scores per sample are two classes: declare num_classes=2)" if shape[1] == 2 else ""
+                raise InputError(f"expected scores of shape (N, {self.num_classes}, ...), got {tuple(shape)}{hint}.")
         if self.samplewise and target.ndim < 2:
             raise InputError(
                 f"expected targets with at least 2 dimensions, (N, ...), to count samplewise, "
@@ -90,8 +91,9 @@ class Multiclass(Declaration):
         return preds, target, self.arranged_weight(target, sample_weight, preds)
 
     def _scored(self, preds: Tensor, target: Tensor) -> bool:
-        scores = preds.is_floating_point() and preds.ndim == target.ndim + 1
-        labels = not preds.is_floating_point() and preds.shape == target.shape
+        real = preds.is_floating_point()
+        scores = real and preds.ndim == target.ndim + 1
+        labels = not real and preds.shape == target.shape
         if (labels and self.inputs in ("labels", "auto")) or (scores and self.inputs != "labels"):
             if labels and (self.top_k > 1 or self.hits):
                 raise InputError("expected scores, (N, C, ...), for top_k above 1, got labels: labels have no order.")

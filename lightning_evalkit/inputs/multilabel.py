@@ -32,7 +32,8 @@ class Multilabel(Thresholded):
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """The tensors with labels last: (M, L), or (N, X, L) where each sample is counted by itself."""
-        self.refuse_unequal_shapes(preds, target)
+        if preds.shape != target.shape:
+            self.refuse_unequal_shapes(preds, target)
         least = 3 if self.samplewise else 2
         if preds.ndim < least or preds.shape[1] != self.num_labels:
             shape = f"(N, {self.num_labels}, ...)" if self.samplewise else f"(N, {self.num_labels})"

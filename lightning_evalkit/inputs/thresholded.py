@@ -44,8 +44,8 @@ class Thresholded(Declaration):
     def cuts(self, score_kind: str, kind: torch.dtype = torch.float64) -> tuple[float, ...]:
         """Where scores of this kind and type are cut: above is positive."""
         cuts: Cuts = self._cuts  # type: ignore[attr-defined]
-        known = "logits" if score_kind == "logits" else "probabilities"
-        return cuts.get((score_kind, kind), cuts[known, torch.float64])
+        found = cuts.get((score_kind, kind))
+        return found or cuts["logits" if score_kind == "logits" else "probabilities", torch.float64]
 
     def has_cuts(self, score_kind: str) -> bool:
         """Whether there are numbers at which scores of this kind can be cut."""

@@ -61,7 +61,8 @@ class Tally(HeldState):
 
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Count a batch. If it raises, nothing of the batch was counted."""
-        self.refuse_elsewhere(preds)
+        if preds.device != self._device:
+            self.refuse_elsewhere(preds)
         self.keep(self.counter.count(preds, target, sample_weight))
 
     def keep(self, totals: Totals) -> None:
