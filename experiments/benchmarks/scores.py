@@ -2,9 +2,10 @@
 
 python experiments/benchmarks/scores.py [--quick] [--only PART] [--out FILE]
 
-The time of an update and of a compute beside torchmetrics' BinaryAUROC at 200 thresholds, the operators of an update on
-an accelerator, and the AUROC of up to ten million scores beside scikit-learn and torchmetrics, each in a process of its
-own for its peak memory. One thread. Times are the best of several rounds in which all take turns.
+The time of an update and of a compute beside torchmetrics' BinaryAUROC at 200 thresholds, the time of an update beside
+torchmetrics' way to the same 14 numbers, the operators of an update on an accelerator, and the AUROC of up to ten
+million scores beside scikit-learn and torchmetrics, each in a process of its own for its peak memory. One thread. Times
+are the best of several rounds in which all take turns.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ import torchmetrics.classification as peer
 from binary import Operators
 from timing import Effort, Row, best_of, duration, evenly_timed, markdown, progress_bar
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torchmetrics import MeanMetric, MeanSquaredError, MetricCollection
 
 from lightning_evalkit import BinaryEvaluation
 from lightning_evalkit.metrics import BinaryAUROC
@@ -76,6 +79,64 @@ def updates(effort: Effort) -> str:
             given, metrics = batch(size, reading), ours(reading) | {PEER: theirs()}
             works = {name: updating(metric, *given) for name, metric in metrics.items()}
             rows += compared(f"update of {size:,} {reading}", works, effort, rounds, aim)
+    return markdown(rows)
+
+
+# ---- the time of an update beside torchmetrics' way to the same numbers
+
+
+PEERS = {
+    "accuracy": "Accuracy",
+    "precision": "Precision",
+    "recall": "Recall",
+    "specificity": "Specificity",
+    "f1": "F1Score",
+    "mcc": "MatthewsCorrCoef",
+    "auroc": "AUROC",
+    "average_precision": "AveragePrecision",
+    "calibration_error": "CalibrationError",
+    "curve": "PrecisionRecallCurve",
+}
+SAME = "torchmetrics, a collection of the same 14 numbers"
+
+
+class TheirNumbers:
+    """What BinaryEvaluation(curves=True) reports, by torchmetrics: its curves keep every score.
+
+    Brier score and log loss, for which it has no class, are means that it takes.
+    """
+
+    def __init__(self) -> None:
+        self.metrics = MetricCollection({name: getattr(peer, f"Binary{other}")() for name, other in PEERS.items()})
+        self.brier, self.log_loss = MeanSquaredError(), MeanMetric()
+
+    def update(self, logits: Tensor, target: Tensor) -> None:
+        self.metrics.update(logits, target)
+        truth = target.float()
+        self.brier.update(logits.sigmoid(), truth)
+        self.log_loss.update(binary_cross_entropy_with_logits(logits, truth), weight=len(logits))
+
+    def compute(self) -> dict[str, Tensor]:
+        values = self.metrics.compute()
+        precision, recall, thresholds = values.pop("curve")
+        best, place = (2 * precision * recall / (precision + recall)).nan_to_num(0.0)[:-1].max(0)
+        values |= {"brier": self.brier.compute(), "log_loss": self.log_loss.compute()}
+        values["balanced_accuracy"] = (values["recall"] + values["specificity"]) / 2
+        return values | {"best_f1": best, "best_f1_threshold": thresholds[place]}
+
+
+def same_numbers(effort: Effort) -> str:
+    rows = []
+    for size, rounds in ((SMALL, 60), (LARGE, 12)):
+        given = batch(size, "logits")
+        evaluation, theirs = BinaryEvaluation(inputs="logits", curves=True), TheirNumbers()
+        for metric in (evaluation, theirs):
+            metric.update(*given)
+        torch.testing.assert_close(evaluation.compute(), theirs.compute(), rtol=0, atol=1e-3, check_dtype=False)
+        works = {"ours": updating(evaluation, *given), "theirs": updating(theirs, *given)}
+        work = f"update of {size:,} logits, BinaryEvaluation(curves=True), {len(evaluation)} numbers"
+        seconds = best_of(evenly_timed(works), effort.rounds(f"{work}, beside a collection", rounds))
+        rows.append(Row(work, SAME, seconds["theirs"], seconds["ours"]))
     return markdown(rows)
 
 
@@ -262,7 +323,7 @@ def shown(samples: int, way: str, results: list[Measured]) -> tuple[str, ...]:
 # ---- all of it
 
 
-PARTS = {part.__name__: part for part in (updates, computes, operators, areas)}
+PARTS = {part.__name__: part for part in (updates, same_numbers, computes, operators, areas)}
 
 
 def surroundings() -> str:
