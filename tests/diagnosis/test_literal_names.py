@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from lightning_evalkit import MulticlassEvaluation, MultilabelEvaluation
-from lightning_evalkit.callbacks.threshold_tuning import _table
+from lightning_evalkit.callbacks.parts.tuned import tuning_table
 from lightning_evalkit.diagnosis import Finding, Table
 from lightning_evalkit.diagnosis.literal import literal, one_line
 from lightning_evalkit.evaluation.curve_panels import panels
@@ -129,7 +129,7 @@ def test_explanations_lose_no_label() -> None:
     cells = [one_line(cell) for cell in shown.cells[2:]]
     assert [(name, f"{float(value):.4g}") for name, value in zip(cells[::2], cells[1::2], strict=True)] == expected
     assert shown.used <= {"p", "strong", "ul", "li", "table", "thead", "tbody", "tr", "td", "th"}
-    tuned = read(_table({f"val/threshold/{name}": place / 64 for place, name in enumerate(HOSTILE)}))
+    tuned = read(tuning_table({f"val/threshold/{name}": place / 64 for place, name in enumerate(HOSTILE)}))
     assert len(tuned.cells) == 2 * len(HOSTILE) + 2
 
 
