@@ -15,6 +15,9 @@ from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.registry import Registry
 
+ARRAYS = (np.ndarray, np.generic)
+"""The types of ``Counts.in_reach`` on the CPU, and of its sums."""
+
 ANSWERS: Registry[Any] = Registry("question about counts")
 """What is known about counts further up, as functions of them: a part that has one adds it here."""
 
@@ -137,7 +140,7 @@ class Counts:
 
     def real(self) -> Counts:
         """The same counts as real tensors, in which products of counts do not overflow; real arrays as they are."""
-        return self if isinstance(self.tp, np.ndarray) else Counts(*(_real(c) for c in self.cells))
+        return self if isinstance(self.tp, ARRAYS) else Counts(*(_real(c) for c in self.cells))
 
     def in_reach(self) -> Counts:
         """Real arrays of NumPy where nobody waits for a look at values, else real tensors.
@@ -153,9 +156,9 @@ class Counts:
     def sized(self) -> Counts:
         """Reals by a power of two near 1, of which products neither overflow nor vanish; Python's numbers as they are.
 
-        Counts of samples need it not; weights may have any size.
+        Counts of samples do not need it; weights may have any size.
         """
-        if isinstance(self.tp, np.ndarray):
+        if isinstance(self.tp, ARRAYS):
             tp, fp, fn, tn = self.cells
             _, exponent = np.frexp(np.maximum(np.maximum(tp, fp), np.maximum(fn, tn)))
             return Counts(*(np.ldexp(cell, -exponent) for cell in self.cells))

@@ -6,9 +6,9 @@ from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING
 
-import numpy as np
 from torch import Tensor
 
+from lightning_evalkit.counts.counts import ARRAYS
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.inputs.numbers import as_number
 from lightning_evalkit.statistics.quantity import Quantity, ratio, root
@@ -124,7 +124,7 @@ def f_beta(beta: float) -> Statistic:
     real = float(square)  # here, as torch 2.7 does not compile it
 
     def definition(c: Counts) -> Quantity:  # b² as a fraction, multiplied out: Python's numbers stay exact
-        inexact = isinstance(c.tp, (Tensor, np.ndarray))
+        inexact = isinstance(c.tp, (Tensor, *ARRAYS))
         misses, alarms = (real, 1.0) if inexact else (square.numerator, square.denominator)
         part = (misses + alarms) * c.tp
         return ratio(part, part + misses * c.fn + alarms * c.fp)

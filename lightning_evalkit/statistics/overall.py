@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from lightning_evalkit.counts import Counts, real_dtype
+from lightning_evalkit.counts.counts import ARRAYS
 from lightning_evalkit.registry import Registry
 from lightning_evalkit.statistics.quantity import Quantity, ratio, root
 
@@ -60,7 +61,7 @@ def kappa(c: Counts) -> Quantity:
 def _sized(c: Counts) -> Counts:
     """All classes by one power of two, near 1, so that products of weights neither overflow nor vanish."""
     c = c.real()
-    if isinstance(c.tp, np.ndarray):
+    if isinstance(c.tp, ARRAYS):
         _, power = np.frexp(c.total.max(-1, keepdims=True))
         return Counts(*(np.ldexp(cell, -power) for cell in c.cells))
     _, exponent = torch.frexp(c.total.amax(-1, keepdim=True))

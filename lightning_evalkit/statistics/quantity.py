@@ -15,9 +15,7 @@ import torch
 from torch import Tensor
 
 from lightning_evalkit.counts import real_dtype
-
-ARRAYS = (np.ndarray, np.generic)
-"""What ``Counts.in_reach`` gives on the CPU, and sums of it."""
+from lightning_evalkit.counts.counts import ARRAYS
 
 
 class Term(NamedTuple):
