@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SHARE = 0.05
-"""The share of the run's time that drawing may take before the end."""
+"""The share of the run's time that drawing may take; the end is drawn however short the run is."""
 FIRST = 0.5
 """The assumed seconds of the first drawing."""
 
@@ -21,7 +21,7 @@ class Schedule:
     """Decides for every epoch whether it is drawn; the last one always is.
 
     ``every_n_epochs`` draws every n-th. Without it, the epochs 1, 2, 4, 8, … are drawn, as long as all drawings
-    together take at most a twentieth of the time since the run began.
+    together, the one at the end included, take at most a twentieth of the time since the run began.
     """
 
     def __init__(self, every_n_epochs: int | None, clock: Callable[[], float] = monotonic) -> None:
@@ -40,7 +40,8 @@ class Schedule:
         if self.every_n_epochs is not None:
             return (epoch + 1) % self.every_n_epochs == 0
         is_spaced_out = (epoch + 1) & epoch == 0
-        return is_spaced_out and self._spent + self._last <= SHARE * (self._clock() - self._started)
+        with_the_end = self._spent + 2 * self._last
+        return is_spaced_out and with_the_end <= SHARE * (self._clock() - self._started)
 
     @contextmanager
     def drawing(self) -> Iterator[None]:

@@ -40,9 +40,10 @@ def test_epochs_are_spaced_out_where_there_is_time():
 @pytest.mark.parametrize("epoch", [0.01, 0.3, 2.0, 11.0])
 @pytest.mark.parametrize("drawing", [0.1, 0.45])
 def test_drawing_takes_a_twentieth_of_the_time_at_most(epoch: float, drawing: float):
-    found, spent, run = drawn(epoch, drawing, 300)
-    assert spent <= SHARE * run
-    assert all(number & (number - 1) == 0 for number in found)
+    for epochs in (1, 2, 3, 5, 9, 300):
+        found, spent, run = drawn(epoch, drawing, epochs)
+        assert not found or spent + drawing <= SHARE * (run + drawing), "with what is drawn at the end"
+        assert all(number & (number - 1) == 0 for number in found)
 
 
 def test_a_short_run_is_drawn_at_its_end_alone():
