@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from argparse import ArgumentError
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -38,6 +39,9 @@ def in_one_line(error: BaseException) -> str:
     unknown = re.search(r"does not accept option '([\w.]+)'", text)
     if unknown:
         return _about_unknown(unknown[1])
+    mistyped = re.search(r"unrecognized arguments: --(\w+)", text, re.IGNORECASE)
+    if mistyped and (close := get_close_matches(mistyped[1], TOP, 1)) and close[0] != mistyped[1]:
+        return f"there is no option --{mistyped[1]}: did you mean --{close[0]}?"
     if "Parser key" not in text and UNION not in text:
         return " ".join(text.split())
     keys = re.findall(r'Parser key "([^"]+)"', text)

@@ -11,6 +11,7 @@ from rich.console import Console
 import lightning_evalkit
 from lightning_evalkit import Counts
 from lightning_evalkit.cli import main
+from lightning_evalkit.cli.messages import WrongError, in_one_line
 from lightning_evalkit.diagnosis import Finding, Table, explain
 from lightning_evalkit.sinks.terminal import show, show_line, show_table
 
@@ -91,6 +92,14 @@ def test_help_of_explain_lists_everything_needed(capsys: Capture):
     assert "{text,json,markdown}" in out
     assert "without both they are accuracy and f1" in words(out)
     assert "default: text" in words(out)
+
+
+def test_a_mistyped_option_is_offered_the_right_one():
+    assert in_one_line(WrongError("unrecognized arguments: --modl x")) == (
+        "there is no option --modl: did you mean --model?"
+    )
+    for other in ("unrecognized arguments: --tpp 4", "unrecognized arguments: --trainer.nothing 1"):
+        assert in_one_line(WrongError(other)) == other, "nothing is near, or something else is wrong"
 
 
 def test_example_in_the_help_works(capsys: Capture):
