@@ -172,6 +172,7 @@ class Diagnose(StageHooks, RestoringCallback):
             self._watch.reported()
             self._watch.rest()
             self.diagnosis = self._judged(self._watch)
+            self._watch.own.begin(False)
             shown = (*self.diagnosis.issues, *(self.diagnosis.tips if self.hints else ()))
             found = {finding.fingerprint for finding in shown}
             if trainer.is_global_zero and found != self._found:
@@ -194,6 +195,8 @@ class Diagnose(StageHooks, RestoringCallback):
         if is_new:
             print("\nDiagnose: " if trainer.progress_bar_callback else "Diagnose: ", end="")  # below the bar
             show_diagnosis(text)
+        if not trainer.is_global_zero:
+            return
         for board in tensorboards(trainer):
             board.text("diagnosis", text.markdown(), steps_done(trainer))
         for folder in _folders(trainer):

@@ -201,8 +201,8 @@ def _significant(findings: list[Finding]) -> list[Finding]:
     """Without what chance explains: the tests of one report hold together (Holm), so a healthy one is silent."""
     tested = [finding for finding in findings if finding.certainty == "significant"]
     adjusted = holm([finding.evidence["p_value"] for finding in tested])
-    chance = [finding for finding, p in zip(tested, adjusted, strict=True) if not p <= ALPHA]
-    return [finding for finding in findings if not any(finding is each for each in chance)]
+    chance = {id(finding) for finding, p in zip(tested, adjusted, strict=True) if not p <= ALPHA}
+    return [finding for finding in findings if id(finding) not in chance]
 
 
 def _number(things: tuple[Any, ...], name: str) -> str:

@@ -336,3 +336,16 @@ def test_a_metric_that_cannot_be_asked_does_not_end_the_run() -> None:
             self.f1.compute_with_cache = False
 
     assert codes(run(Odd)[0]) == []
+
+
+class MadeInSetup(misused.NotReset):
+    """A metric that exists only once the module is set up."""
+
+    def make(self) -> None: ...
+
+    def setup(self, stage: str) -> None:
+        super().make()
+
+
+def test_metrics_that_setup_makes_are_watched() -> None:
+    assert codes(run(MadeInSetup)[0]) == ["EK104"]

@@ -248,3 +248,13 @@ def test_overconfidence_is_not_taken_for_a_shift() -> None:
 
 def of_seed(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return drawn(500, seed)
+
+
+def test_many_small_or_absent_classes_are_told_of_at_once() -> None:
+    target = list(range(20)) * 3 + [20] * 400
+    found = in_classes([0] * len(target), target, 25).findings
+    small, absent = ([each for each in found if each.code == code] for code in ("EK208", "EK207"))
+    assert [each.subject for each in small] == ["classes"]
+    assert small[0].headline.startswith("20 of 25 classes or labels are too small to conclude about: 0, 1, 2,")
+    assert len(small[0].evidence["classes"]) == 20
+    assert absent[0].headline.startswith("24 of 25 classes or labels never occur or are never predicted: 1, 2,")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from contextlib import suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,8 @@ class Waiting:
     def _ending(self, hook: Callable[[], Any]) -> Any:
         value = hook()
         self._hooks += 1
-        self._store.set(f"{self._key}/{self.rank}", json.dumps([self._hooks, self._syncs]))
+        with suppress(Exception):  # a store that is gone is nobody's business here
+            self._store.set(f"{self._key}/{self.rank}", json.dumps([self._hooks, self._syncs]))
         return value
 
     def _look(self) -> None:
@@ -96,10 +98,11 @@ class Waiting:
 
     def _waits_in_vain(self, path: str) -> SeenWait | None:
         """Whether a rank has ended the hook that this one is in, and has joined the metric less often."""
-        for other in range(self.ranks):
-            key = f"{self._key}/{other}"
-            if other != self.rank and self._store.check([key]):
-                hooks, syncs = json.loads(self._store.get(key))
-                if hooks > self._hooks and syncs.get(path, 0) < self._syncs[path]:
-                    return SeenWait(path, self.rank, self._syncs[path], other, syncs.get(path, 0))
+        with suppress(Exception):  # as above
+            for other in range(self.ranks):
+                key = f"{self._key}/{other}"
+                if other != self.rank and self._store.check([key]):
+                    hooks, syncs = json.loads(self._store.get(key))
+                    if hooks > self._hooks and syncs.get(path, 0) < self._syncs[path]:
+                        return SeenWait(path, self.rank, self._syncs[path], other, syncs.get(path, 0))
         return None

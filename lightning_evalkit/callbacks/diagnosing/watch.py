@@ -55,7 +55,7 @@ class Watch:
         self.trainer, self.module = trainer, module
         self.seen = SeenRun(ranks=trainer.world_size)
         self._values, self._patches, self._step = ReturnedValues(), MethodPatches(), ""
-        self._refused: tuple[str, Any] = ("", None)
+        self._refused: tuple[str, Any, Exception | None] = ("", None, None)
         self._owner: Owner | None = None
         facts = {labels: Facts(labels) for labels in (False, True)}
         self.watched: dict[str, WatchedMetric] = {}
@@ -141,8 +141,8 @@ class Watch:
     def _log(self, log: Callable[..., None], name: str, value: Any, *args: Any, **kwargs: Any) -> None:
         try:
             log(name, value, *args, **kwargs)
-        except Exception:
-            self._refused = (name, value)
+        except Exception as failure:
+            self._refused = (name, value, failure)
             raise
         owner = value if not isinstance(value, Entry) else None
         path = self._paths.get(id(owner), "") or self._values.source(value) or self._evaluation_of(value)
@@ -229,9 +229,9 @@ class Watch:
 
     def failed(self, exception: BaseException) -> SeenRun:
         """Tell only what an exception shows: an interrupted epoch says little."""
-        name, value = self._refused
+        name, value, failure = self._refused
         refusals = self._several()
-        if isinstance(value, torch.Tensor) and value.numel() != 1:
+        if exception is failure and isinstance(value, torch.Tensor) and value.numel() != 1:
             path = self._values.source(value)
             refusals = [SeenRefusal(name, self._described(path), tuple(value.shape))]
         paths = {id(each.metric): path for path, each in self.watched.items()}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis.numbers import SeenNumbers, seen_counts
 from lightning_evalkit.diagnosis.rules.table import Found, Power, rule
@@ -11,6 +13,8 @@ from lightning_evalkit.intervals import table_interval
 from lightning_evalkit.statistics import find
 
 MICRO = ("precision/micro", "recall/micro", "f1/micro")
+MAX_NAMED = 8
+"""More classes than this are told of in one finding."""
 FEW = 0.2
 """A recall whose interval is wider than this says little."""
 
@@ -71,15 +75,16 @@ def below_chance(seen: SeenNumbers) -> list[Found] | None:
 
     if seen.weighted or not seen.total:
         return None
+    asked = {
+        k: each for k, each in seen.tables.items() if each.positives and each.negatives and each.predicted_positives
+    }
+    cells = [(int(t.tp), int(t.total), int(t.positives), int(t.predicted_positives)) for t in asked.values()]
+    chances = hypergeom.cdf(*np.array(cells, dtype=np.int64).reshape(-1, 4).T)
     found: list[Found] = []
-    for name, table in seen.tables.items():
-        if table.positives and table.negatives and table.predicted_positives:
-            p = hypergeom.cdf(int(table.tp), int(table.total), int(table.positives), int(table.predicted_positives))
-            own, others = table.tp / table.positives, table.fp / table.negatives
-            words = (
-                f"{name or 'positive'} is predicted for {own:.3f} of its samples and for {others:.3f} of the others."
-            )
-            found.append((name or "positive", words, {"own": float(own), "others": float(others), "p_value": float(p)}))
+    for (name, table), p in zip(asked.items(), chances, strict=True):
+        own, others = table.tp / table.positives, table.fp / table.negatives
+        words = f"{name or 'positive'} is predicted for {own:.3f} of its samples and for {others:.3f} of the others."
+        found.append((name or "positive", words, {"own": float(own), "others": float(others), "p_value": float(p)}))
     return found
 
 
@@ -105,7 +110,7 @@ def absent(seen: SeenNumbers) -> list[Found] | None:
             found.append((name, f"{name} never occurs.", {"support": 0}))
         elif not table.predicted_positives:
             found.append((name, f"{name} occurs {table.positives:,} times and is never predicted.", {"predicted": 0}))
-    return found
+    return _few(found, f"of {len(seen.tables):,} classes or labels never occur or are never predicted")
 
 
 @rule(
@@ -131,7 +136,15 @@ def too_small(seen: SeenNumbers) -> list[Found] | None:
             subject = name or "positive"
             words = f"recall of {subject} is {interval}, of {interval.n} samples."
             found.append((subject, words, {"n": interval.n, "low": interval.low, "high": interval.high}))
-    return found
+    return _few(found, f"of {len(seen.tables):,} classes or labels are too small to conclude about")
+
+
+def _few(found: list[Found], words: str) -> list[Found]:
+    """As it is, or one finding about all where a page would be full of them."""
+    if len(found) <= MAX_NAMED:
+        return found
+    names = [name for name, _, _ in found]
+    return [("classes", f"{len(names):,} {words}: {', '.join(names[:MAX_NAMED])} and others.", {"classes": names})]
 
 
 @rule(

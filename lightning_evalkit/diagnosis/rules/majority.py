@@ -110,7 +110,6 @@ def one_class(seen: SeenNumbers) -> list[Found] | None:
     tables = _one_vs_rest(seen)
     if tables is None or sum(table.positives > 0 for table in tables.values()) < 2:
         return None
-    said = [name for name, table in tables.items() if table.predicted_positives == seen.total]
-    return [
-        ("predictions", f"all {seen.total:,} samples were predicted as {name!r}.", {"class": name}) for name in said
-    ]
+    total = seen.total
+    said = [name for name, table in tables.items() if table.predicted_positives == total]
+    return [("predictions", f"all {total:,} samples were predicted as {name!r}.", {"class": name}) for name in said]
