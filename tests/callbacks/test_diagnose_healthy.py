@@ -102,10 +102,7 @@ def test_a_compiled_module_stays_silent(kind: type) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    [healthy.CollectionPerStage, healthy.ByHand, healthy.SyncedLosses, healthy.OwnEvaluations, healthy.CountedInHooks],
-)
+@pytest.mark.parametrize("kind", [healthy.ByHand, healthy.SyncedLosses, healthy.OwnEvaluations])
 def test_two_processes_stay_silent(kind: type, tmp_path: Path) -> None:
     strategy: Any = DDPStrategy(start_method="forkserver", process_group_backend="gloo")
     logger = CSVLogger(tmp_path, name="", version="run")
