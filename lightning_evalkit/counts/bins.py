@@ -71,8 +71,7 @@ class FineBins(Searched):
 
     def at_once(self, scores: Array) -> Array:
         """In single precision, in place: memory is what takes the time."""
-        size, sign = _probable_sizes(scores) if self.probable else _logit_sizes(scores)
-        certain = np.isinf(size) if np.maximum.reduce(size, axis=None, initial=0) == np.inf else None
+        size, sign, certain = _probable_sizes(scores) if self.probable else _logit_sizes(scores)
         np.add(size, _SOFT, out=size)
         np.divide(_MINUS_SOFT, size, out=size)
         np.add(size, _ONE, out=size)
@@ -163,26 +162,26 @@ def _bfloat16_edges(probable: bool) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(ends[0]), torch.from_numpy(ends[1])
 
 
-def _logit_sizes(scores: Array) -> tuple[Array, Array]:
-    """How large a logit is, and its sign; what single precision cannot hold is large, but not infinite."""
-    if scores.dtype != np.float64:
-        return np.abs(scores if scores.dtype == np.float32 else scores.astype(np.float32)), scores
+def _logit_sizes(scores: Array) -> tuple[Array, Array, Array | None]:
+    """How large a logit is, its sign, and where it is infinite; what single precision cannot hold is only large."""
     size = np.abs(scores)
-    np.minimum(size, np.finfo(np.float32).max, out=size, where=size < np.inf)
-    return size.astype(np.float32), scores
+    if scores.dtype == np.float64:
+        np.minimum(size, np.finfo(np.float32).max, out=size, where=size < np.inf)
+    size = size.astype(np.float32, copy=False)
+    certain = np.isinf(size) if np.maximum.reduce(size, axis=None, initial=0) == np.inf else None
+    return size, scores, certain
 
 
-def _probable_sizes(scores: Array) -> tuple[Array, Array]:
-    """How far a probability is from one half, infinite where it is 0 or 1, and on which side."""
+def _probable_sizes(scores: Array) -> tuple[Array, Array, Array | None]:
+    """How far a probability is from one half, on which side, and where it is 0 or 1."""
     rare = np.minimum(scores, _ONE - scores)  # exact in every precision
     single = rare.astype(np.float32, copy=False)
     if rare.dtype == np.float64:
         np.maximum(single, np.float32(1e-45), out=single, where=rare > 0)  # rare, but not impossible
     size = (_HALF - single.view(np.int32)).astype(np.float32)
     np.multiply(size, _PER_OCTAVE, out=size)
-    if np.count_nonzero(rare) < rare.size:
-        size[rare == 0] = np.inf
-    return size, scores - _ONE_HALF
+    certain = rare == 0 if np.count_nonzero(rare) < rare.size else None
+    return size, scores - _ONE_HALF, certain
 
 
 class BFloat16Bins:

@@ -64,12 +64,13 @@ class ScoresAtOnce(ScoreTotals):
     def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
         probable = self.guesses and self._probable(array_of(preds), target)
         rows = max(BLOCK // self.num_curves, 1)
-        blocks = [(preds, target)] if len(preds) <= rows else zip(preds.split(rows), target.split(rows), strict=True)
-        found = [self._block(scores, truth, probable) for scores, truth in blocks]
-        counted = [block for block in found if block is not None]
-        if len(counted) < len(found):
+        if preds.shape[0] <= rows:
+            block = self._block(preds, target, probable)
+        else:
+            pairs = zip(preds.split(rows), target.split(rows), strict=True)
+            block = _joined([self._block(scores, truth, probable) for scores, truth in pairs])
+        if block is None:
             raise InputError(self.task.complaint(preds, target, None))
-        block = counted[0] if len(counted) == 1 else _joined(counted)
         books = self.books.flat(
             doubtful=(block.doubtful,),
             guessed=(probable, not probable) if preds.numel() else (0, 0),
@@ -206,6 +207,10 @@ def _endless(scores: Array) -> bool:
     return bool(np.isinf(scores.max(1)).any())
 
 
-def _joined(blocks: list[Block]) -> Block:
-    places, sums, *numbers = zip(*blocks, strict=True)
+def _joined(blocks: list[Block | None]) -> Block | None:
+    """What all of them add; None if a value of any is not what was declared."""
+    counted = [block for block in blocks if block is not None]
+    if len(counted) < len(blocks):
+        return None
+    places, sums, *numbers = zip(*counted, strict=True)
     return Block(np.concatenate(places), None if sums[0] is None else np.sum(sums, axis=0), *map(sum, numbers))
