@@ -1,0 +1,71 @@
+"""Sums over probabilities through NumPy are those of torch's operators, and calibration bins have the same edges."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from lightning_evalkit.counts import calibration_sums, sums_at_once
+from lightning_evalkit.counts.numpy_path import array_of
+
+PRECISIONS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+@pytest.mark.parametrize("bins", [1, 2, 10, 15, 100, 1_000, sums_at_once.MOST_BINS + 1])
+@pytest.mark.parametrize("kind", PRECISIONS, ids=str)
+def test_a_confidence_is_in_the_bin_whose_edges_are_around_it(kind: torch.dtype, bins: int) -> None:
+    edges = torch.linspace(0, 1, bins + 1, dtype=kind)
+    neighbours = [torch.nextafter(edges, torch.full_like(edges, end)) for end in (-1, 2)]
+    confidence = torch.cat((edges, *neighbours, torch.rand(1_000).to(kind))).clamp(0, 1)
+    wide = torch.float64 if kind == torch.float64 else torch.float32
+    expected = torch.searchsorted(edges.to(wide)[1:-1].contiguous(), confidence.to(wide), right=True)
+    found = sums_at_once.calibration_places(array_of(confidence), bins, kind)
+    assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("labels", [1, 3])
+@pytest.mark.parametrize("score_kind", ["logits", "probabilities"])
+def test_sums_of_answers_are_those_of_torch(score_kind: str, labels: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn((500, labels), generator=generator) * 4
+    scores = scores if score_kind == "logits" else scores.sigmoid()
+    yes, cells = torch.rand(scores.shape, generator=generator) < 0.3, calibration_sums.cells_of(labels, 15)
+    asked = torch.arange(labels).expand(scores.shape)
+    judged = calibration_sums.judged_answers(scores, yes, score_kind)
+    expected = calibration_sums.summed(judged, asked, cells, None, torch.zeros_like(yes))
+    here = sums_at_once.judged_answers(scores.numpy(), yes.numpy(), score_kind)
+    places = sums_at_once.calibration_places(here.confidence, 15, torch.float32)
+    found = sums_at_once.summed(here, places, asked.numpy() if labels > 1 else None, cells)
+    torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("score_kind", ["logits", "probabilities"])
+def test_sums_of_classes_are_those_of_torch(score_kind: str) -> None:
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.randn((500, 5), generator=generator) * 3
+    scores = scores if score_kind == "logits" else scores.softmax(1)
+    target, cells = torch.randint(0, 5, (500,), generator=generator), calibration_sums.cells_of(1, 15)
+    judged = calibration_sums.judged_classes(scores, target, score_kind)
+    expected = calibration_sums.summed(judged, None, cells, None, torch.zeros_like(target, dtype=torch.bool))
+    here = sums_at_once.judged_classes(scores.numpy(), target.numpy(), score_kind)
+    places = sums_at_once.calibration_places(here.confidence, 15, torch.float32)
+    found = sums_at_once.summed(here, places, None, cells)
+    torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-6, atol=1e-5)
+
+
+def test_the_loss_of_certain_logits_is_their_size_or_nothing() -> None:
+    logits = np.array([-1000.0, 1000.0, -1000.0, 1000.0, math.inf, -math.inf, 20.0], np.float32)
+    yes = np.array([False, True, True, False, False, False, True])
+    loss = sums_at_once.judged_answers(logits, yes, "logits").log_loss
+    assert loss[:6].tolist() == [0.0, 0.0, 1000.0, 1000.0, math.inf, 0.0]
+    assert loss[6] == pytest.approx(math.log1p(math.exp(-20)), rel=1e-6)  # not lost beside 1
+
+
+def test_the_loss_of_what_was_ruled_out_is_infinite_without_a_warning() -> None:
+    judged = sums_at_once.judged_answers(
+        np.array([0.0, 1.0, 0.0], np.float32), np.array([True, True, False]), "probabilities"
+    )
+    assert judged.log_loss.tolist() == [math.inf, 0.0, 0.0]
