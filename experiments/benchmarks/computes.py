@@ -5,7 +5,7 @@ python experiments/benchmarks/computes.py [--quick] [--out FILE]
 After 100 batches of 256: a BinaryEvaluation, the same with curves, and a MulticlassEvaluation of ten classes with
 curves and per-class values, beside a torchmetrics MetricCollection of the same statistics, whose compute groups have
 formed. torchmetrics has no Brier score and no log loss, which are left out there. Its curves keep every score
-(``thresholds=None``), and its best F1 is read from its precision-recall curve. One thread, and its processor time.
+(``thresholds=None``), and its best F1 is read from its precision-recall curve. One thread.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def compared(ours: Any, theirs: MetricCollection, classes: int | None, effort: E
     read = reading(filled(theirs, classes))
     agree(ours.compute(), read())
     work = f"compute of {len(ours)} numbers after {BATCHES} batches of {SIZE}"
-    seconds = best_of(evenly_timed({"ours": ours.compute, "theirs": read}, of_the_thread=True), effort.rounds(work, 40))
+    seconds = best_of(evenly_timed({"ours": ours.compute, "theirs": read}), effort.rounds(work, 40))
     return Row(work, "torchmetrics, MetricCollection", seconds["theirs"], seconds["ours"], "≤ 1/2")
 
 

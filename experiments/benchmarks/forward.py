@@ -5,7 +5,7 @@ python experiments/benchmarks/forward.py [--quick] [--out FILE]
 Every family of curves, counts beside them, and AUROC, accuracy and F1 in one MetricCollection, for the three tasks at
 batches of 32, 256 and 1,024 probabilities, each beside torchmetrics' metric of the same name with its own defaults.
 torchmetrics keeps every score and is reset before each call, so that its lists do not grow; ours keep a histogram of
-fixed size. One thread, and its processor time.
+fixed size. One thread.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def rows(task: str, family: str, size: int, effort: Effort) -> list[Row]:
         ("update", "theirs"): fresh(there, there.update, given),
     }
     labelled = {" ".join(key): work for key, work in works.items()}
-    seconds = best_of(evenly_timed(labelled, 0.01, of_the_thread=True), effort.rounds(f"{name}, {size}", 20))
+    seconds = best_of(evenly_timed(labelled, 0.01), effort.rounds(f"{name}, {size}", 20))
     return [
         Row(f"{what} of {size}, {name}", "torchmetrics", seconds[f"{what} theirs"], seconds[f"{what} ours"], "≤ 0.7")
         for what in ("forward", "update")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import perf_counter, thread_time
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -55,31 +55,26 @@ def markdown(rows: list[Row]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (HEADINGS, RULE, *(row.cells() for row in rows)))
 
 
-def timed(work: Callable[[], object], calls: int, clock: Callable[[], float] = perf_counter) -> Run:
+def timed(work: Callable[[], object], calls: int) -> Run:
     """A run that gives the mean seconds of several calls in a row."""
 
     def run() -> float:
-        start = clock()
+        start = perf_counter()
         for _ in range(calls):
             work()
-        return (clock() - start) / calls
+        return (perf_counter() - start) / calls
 
     return run
 
 
-def evenly_timed(
-    works: dict[str, Callable[[], object]], seconds: float = 0.07, of_the_thread: bool = False
-) -> dict[str, Run]:
+def evenly_timed(works: dict[str, Callable[[], object]], seconds: float = 0.07) -> dict[str, Run]:
     """Runs that take about equally long, each by as many calls as that needs.
 
-    On a busy machine a short run slips through undisturbed more often than a long one, and would look too good. Works
-    of one thread that never wait can be measured by the processor time ``of_the_thread``, which leaves out the time in
-    which other programs had the processor.
+    On a busy machine a short run slips through undisturbed more often than a long one, and would look too good.
     """
     for work in works.values():
         work()  # what happens only once is not measured
-    clock = thread_time if of_the_thread else perf_counter
-    return {name: timed(work, max(1, round(seconds / timed(work, 3)())), clock) for name, work in works.items()}
+    return {name: timed(work, max(1, round(seconds / timed(work, 3)()))) for name, work in works.items()}
 
 
 def best_of(runs: dict[str, Run], rounds: Iterable[object]) -> dict[str, float]:
