@@ -118,13 +118,17 @@ def _process(rank: int, folder: str, scenes: Scenes) -> None:
             leave()
 
 
+_LEFT: list[Any] = []
+
+
 def leave() -> None:
     """Leave the world together.
 
-    torch 2.5 holds Python's lock while it destroys a group, and waits for ever for a thread of gloo that needs the lock
-    to free the tensors of the last gather: the barrier gives it the time.
+    torch 2.5 holds Python's lock while it frees a group, and waits for ever for a thread of gloo that needs the lock to
+    free the tensors of the last gather: the group is kept until the process ends.
     """
     dist.barrier()
+    _LEFT.append(dist.group.WORLD)
     dist.destroy_process_group()
 
 
