@@ -289,7 +289,7 @@ from time import perf_counter
 start = perf_counter()
 import torchmetrics
 between = perf_counter()
-import lightning_evalkit
+from lightning_evalkit import BinaryEvaluation
 print(between - start, perf_counter() - between)
 """
 
