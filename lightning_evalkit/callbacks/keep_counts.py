@@ -40,7 +40,8 @@ class KeepCounts(StageHooks):
         checked_number("buckets", buckets, least=2)
         self.buckets = buckets
         self._rows, self._saved = RowIds(), dict[str, Any]()  # the counts of the last epoch of each stage
-        self._counting: dict[tuple[str, int], Evaluation] = {}
+        self._counting: dict[tuple[str, int], Evaluation] = {}  # those of the running epoch
+        self._made: dict[tuple[str, int], tuple[Evaluation, Any, Evaluation]] = {}  # the module's, its task, our own
 
     # ---- epochs
 
@@ -80,12 +81,21 @@ class KeepCounts(StageHooks):
         evaluation.update(*found, **self._rows.ids(evaluation, stage, place, found[1], outputs))
 
     def _of(self, module: Any, stage: str, place: int) -> Evaluation | None:
-        """Build the evaluation at the first batch, after other callbacks have set their thresholds."""
+        """Begin the evaluation at the first batch, after other callbacks have set their thresholds."""
         if (stage, place) not in self._counting and _tells_evaluations(module):
             declared = module.evaluation(stage, place)
             if isinstance(declared, Evaluation):
-                self._counting[stage, place] = self._declared(declared).to(module.device)
+                self._counting[stage, place] = self._empty((stage, place), declared).to(module.device)
         return self._counting.get((stage, place))
+
+    def _empty(self, key: tuple[str, int], declared: Evaluation) -> Evaluation:
+        """The evaluation of the last epoch without its counts, or a new one if the module's has changed."""
+        of, task, own = self._made.get(key) or (None, None, declared)
+        if of is not declared or task != declared.tally.counter.task:
+            own = self._declared(declared)
+            self._made[key] = declared, declared.tally.counter.task, own
+        own.reset()
+        return own
 
     def _declared(self, evaluation: Evaluation) -> Evaluation:
         """The same declaration with buckets, without the confusion matrix that each bucket would repeat."""

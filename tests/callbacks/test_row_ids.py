@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from lightning_evalkit import BinaryEvaluation
 from lightning_evalkit.callbacks import Evaluate, KeepCounts
+from lightning_evalkit.evaluation.saved import saved
 
 pytestmark = pytest.mark.filterwarnings("ignore:The '[a-z_]+_dataloader' does not have many workers")
 
@@ -58,3 +59,49 @@ def test_rows_are_counted_by_their_number_or_by_the_ids_that_a_step_returns() ->
     assert fingerprint(validated(20, times=2)) == expected  # each epoch begins with row 0
     assert fingerprint(validated(20, first_id=0)) == expected
     assert fingerprint(validated(20, first_id=1000)) != expected
+
+
+class Declared(Given):
+    """Tells its evaluation as this package's modules do, and declares another one from some epoch on."""
+
+    def __init__(self, changes_at: int | None = None) -> None:
+        super().__init__()
+        del self.evaluation
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.kept, self.changes_at = BinaryEvaluation("logits"), changes_at
+
+    def evaluation(self, stage: str, dataloader_idx: int) -> BinaryEvaluation:  # type: ignore[override]
+        return self.kept
+
+    def on_validation_epoch_start(self) -> None:
+        if self.current_epoch == self.changes_at and not self.trainer.sanity_checking:
+            self.kept = BinaryEvaluation("logits", threshold=0.75)
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        return self.weight**2
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+@pytest.mark.parametrize(("changes_at", "threshold", "declared"), [(None, 0.5, 1), (2, 0.75, 2)])
+def test_counts_are_kept_of_the_last_epoch_and_declared_anew_only_where_the_module_does(
+    monkeypatch: pytest.MonkeyPatch, changes_at: int | None, threshold: float, declared: int
+) -> None:
+    made: list[Any] = []
+    stock = BinaryEvaluation.replace
+    monkeypatch.setattr(BinaryEvaluation, "replace", lambda own, **new: made.append(new) or stock(own, **new))
+    rows = DataLoader(TensorDataset(LOGITS, TARGET, torch.arange(SIZE)), batch_size=20)
+    keep = KeepCounts()
+    quiet: dict[str, Any] = {"logger": False, "enable_progress_bar": False, "enable_checkpointing": False}
+    trainer = Trainer(max_epochs=4, accelerator="cpu", callbacks=[keep], enable_model_summary=False, **quiet)
+    trainer.fit(Declared(changes_at), rows, rows)
+    assert len(made) == declared
+    by_hand = BinaryEvaluation("logits", threshold=threshold, buckets=1024)
+    for part in torch.arange(SIZE).split(20):
+        by_hand.update(LOGITS[part], TARGET[part], sample=part)
+    expected = saved(by_hand, "val.0")
+    kept = keep.state_dict()
+    assert kept.keys() == expected.keys()
+    for name, entry in expected.items():
+        assert torch.equal(kept[name].to_dense(), entry.to_dense()), name
