@@ -55,8 +55,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
     "did you mean 'accuracy'?"
     """
     others = sorted({*known} - {name})  # the wrong word itself is no answer
-    close = get_close_matches(name, others, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(map(repr, close))}?" if close else listed(others)
+    return meant(name, others) or listed(others)
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Ask whether one of the three known words closest to a wrong one was meant; empty if none is close.
+
+    >>> meant("ek102", ["EK101", "EK201", "accuracy"])
+    "did you mean 'EK201' or 'EK101'?"
+    """
+    by_letters = {other.lower(): other for other in known}
+    close = [by_letters[word] for word in get_close_matches(name.lower(), by_letters, n=3, cutoff=0.5)]
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def listed(known: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lightning_evalkit.errors import DeclarationError, listed, nearest
+from lightning_evalkit.errors import DeclarationError, listed, meant, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,14 +15,16 @@ Entry = TypeVar("Entry")
 class Registry(Generic[Entry]):
     """Names of one kind of thing, in the order they were added; every other part reads this table.
 
+    ``lister`` is a command that lists them, for errors where they are too many.
+
     >>> colours = Registry[int]("colour")
     >>> colours.add("red", 1, also=["scarlet"])
     >>> colours["red"]
     1
     """
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, lister: str | None = None) -> None:
+        self.kind, self.lister = kind, lister
         self._entries: dict[str, Entry] = {}
         self._synonyms: dict[str, str] = {}
         self._beside: list[tuple[Registry[Any], str]] = []
@@ -49,7 +51,12 @@ class Registry(Generic[Entry]):
         for table, why_not in self._beside:
             if word in table:
                 raise DeclarationError(f"{name!r} is a {table.kind}, {why_not}; {listed(self._entries)}")
-        raise DeclarationError(f"there is no {self.kind} {name!r}: {nearest(word, self._entries)}")
+        raise DeclarationError(f"there is no {self.kind} {name!r}: {self._instead(word)}")
+
+    def _instead(self, word: str) -> str:
+        if self.lister is None:
+            return nearest(word, self._entries)
+        return f"{meant(word, self._entries)} `{self.lister}` lists all {len(self)}.".lstrip()
 
     def leads_to(self, name: str) -> bool:
         """Whether a name is one here, or a word that is known to mean one."""

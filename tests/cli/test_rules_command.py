@@ -25,7 +25,25 @@ def test_the_page_of_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rule", "ek101"]) == 0
     assert capsys.readouterr().out == RULES["EK101"].page()
     assert main(["rule", "EK999"]) == 2
-    assert "there is no rule 'EK999': expected one of EK101" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "offered"),
+    [
+        ("ek1O1", "did you mean 'EK"),
+        ("EK999", "did you mean 'EK"),
+        ("101", "did you mean 'EK101' or 'EK"),
+        ("overconfident", "`evalkit rules` lists"),
+    ],
+)
+def test_a_wrong_code_is_offered_three_that_are_near_and_the_list(
+    capsys: pytest.CaptureFixture[str], wrong: str, offered: str
+) -> None:
+    assert main(["rule", wrong]) == 2
+    said = capsys.readouterr().err
+    assert f"there is no rule {wrong.upper()!r}: {offered}" in said
+    assert said.endswith(f"`evalkit rules` lists all {len(RULES)}.\n")
+    assert said.count("'EK") <= 4
 
 
 def test_a_reader_who_leaves_hears_no_complaint(

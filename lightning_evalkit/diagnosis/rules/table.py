@@ -82,7 +82,7 @@ class Rule:
 
 
 WHEREVER = "Wherever it occurs, as nothing about it depends on chance."
-RULES: Registry[Rule] = Registry("rule")
+RULES: Registry[Rule] = Registry("rule", lister="evalkit rules")
 
 
 def rule(code: str, name: str, about: About, **facts: Any) -> Callable[[Callable[[Any], list[Found] | None]], Rule]:
