@@ -77,8 +77,9 @@ def judged_classes(scores: Tensor, target: Tensor, score_kind: str) -> Judged:
     probabilities = scores.softmax(-1) if score_kind == "logits" else scores
     label = scores.argmax(-1)
     confidence = probabilities.amax(-1)
-    right = probabilities.gather(-1, target.unsqueeze(-1)).squeeze(-1)
-    squared_error = (probabilities**2).sum(-1).sub(right, alpha=2) + 1
+    # Differences first: sum p^2 - 2 p_t + 1 cancels to nothing where a classifier is nearly certain and right.
+    place = target.unsqueeze(-1)
+    squared_error = (probabilities.scatter(-1, place, probabilities.gather(-1, place) - 1) ** 2).sum(-1)
     log_loss = loss_of_classes(scores, target, score_kind)
     return Judged(squared_error, log_loss, confidence, label == target, confidence.float())
 

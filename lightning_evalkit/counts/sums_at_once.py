@@ -55,9 +55,10 @@ def judged_classes(scores: Array, truth: Array, score_kind: str) -> Judged:
         log_loss = -logs[rows, truth]
     else:
         log_loss = _surprise(scores[rows, truth])
-    squares = np.einsum("ij,ij->i", probabilities, probabilities)
-    error = squares - 2 * probabilities[rows, truth] + 1
-    return Judged(error, log_loss, probabilities[rows, label], label == truth)
+    confidence = probabilities[rows, label]
+    apart = probabilities.copy() if probabilities is scores else probabilities  # given scores stay as they are
+    apart[rows, truth] -= 1
+    return Judged(np.einsum("ij,ij->i", apart, apart), log_loss, confidence, label == truth)
 
 
 def _real(scores: Array) -> Array:

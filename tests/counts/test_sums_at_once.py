@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pytest
 import torch
+from device import deferred
 
+from lightning_evalkit import MulticlassEvaluation
 from lightning_evalkit.counts import calibration_sums, sums_at_once
 from lightning_evalkit.counts.numpy_path import array_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 PRECISIONS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -69,3 +77,23 @@ def test_the_loss_of_what_was_ruled_out_is_infinite_without_a_warning() -> None:
         np.array([0.0, 1.0, 0.0], np.float32), np.array([True, True, False]), "probabilities"
     )
     assert judged.log_loss.tolist() == [math.inf, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("way", [nullcontext, deferred], ids=["at_once", "deferred"])
+@pytest.mark.parametrize("inputs", ["logits", "probabilities"])
+def test_the_brier_score_of_nearly_certain_classes_keeps_its_digits(
+    inputs: Literal["logits", "probabilities"], way: Callable[[], AbstractContextManager[None]], weighted: bool
+) -> None:
+    logits = torch.tensor([[12.5, 0.0, 0.0], [0.0, 13.0, 0.5]])
+    scores, target = logits if inputs == "logits" else logits.softmax(1), torch.tensor([0, 1])
+    given = scores.double().softmax(1) if inputs == "logits" else scores.double()
+    expected = (given - torch.eye(3, dtype=torch.float64)[target]).square().sum(1).mean()
+    assert 1e-11 < expected < 1e-10
+    evaluation = MulticlassEvaluation(inputs, 3, statistics=["brier"], curves=True, weighted=weighted)
+    kept = scores.clone()
+    with way():
+        evaluation.update(scores, target, *[torch.ones(2)] * weighted)
+    assert scores.equal(kept)
+    # Single precision has steps of 6e-8 below 1, one hundredth of how far these are from it.
+    assert evaluation.compute()["brier"].item() == pytest.approx(expected.item(), rel=0.02, abs=0)
