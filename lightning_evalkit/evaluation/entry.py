@@ -46,7 +46,8 @@ class Entry(Unscripted, Metric):
 
     def in_its_precision(self, value: Tensor) -> Tensor:
         """Single precision, except for a threshold, which that would move to the other side of a score."""
-        return value.to(real_dtype(self.tally.device)) if self.is_threshold else value.float()
+        kind = real_dtype(self.tally.device) if self.is_threshold else torch.float32
+        return value.to(kind, copy=True)  # the evidence keeps what it found, and a caller may change what it got
 
     def compute(self) -> Tensor:
         """The value over all ranks; the first computed entry synchronises for all."""

@@ -6,7 +6,7 @@ import copy
 import pickle
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 import torch
@@ -141,3 +141,16 @@ def test_filled_bins_give_the_areas_of_all_bins(weighted: bool) -> None:
     for bounded in (curves.auroc, curves.average_precision):
         low, value, high = bounded(whole)
         assert low <= value <= high
+
+
+@pytest.mark.parametrize("inputs", ["logits", "probabilities"])
+def test_a_caller_may_change_what_it_got(inputs: Literal["logits", "probabilities"]) -> None:
+    """As is done to average in place: the evidence keeps every number, in double precision a threshold itself."""
+    evaluation = BinaryEvaluation(inputs, curves=True)
+    logits = torch.tensor([-2.0, -1.0, 1.0, 2.0])
+    evaluation.update(logits if inputs == "logits" else logits.sigmoid(), torch.tensor([0, 1, 0, 1]))
+    values = evaluation.compute()
+    expected = {name: value.item() for name, value in values.items()}
+    for value in (*values.values(), *(evaluation[name].compute() for name in values)):
+        value.add_(1)
+    assert {name: value.item() for name, value in evaluation.compute().items()} == expected
