@@ -68,7 +68,7 @@ def sized(parts: Tensor) -> Tensor:
     if not parts.is_floating_point():
         return parts.double()
     _, exponent = torch.frexp(parts.double().sum(-1, keepdim=True))
-    return parts.double() * torch.exp2(-exponent.double())
+    return parts.double() * torch.exp2(-exponent.double().clamp(min=-1023))  # no larger power of two is finite
 
 
 def moved(parts: Tensor, steps: int) -> Tensor:

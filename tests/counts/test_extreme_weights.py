@@ -221,3 +221,12 @@ def test_a_cell_without_samples_leaves_no_residue() -> None:
     with pytest.warns(UserWarning, match="false_omission_rate"):
         value = evaluation.compute()["false_omission_rate"]
     assert math.isnan(value)
+
+
+def test_bounds_of_weights_below_all_normal_numbers_are_numbers() -> None:
+    evaluation = BinaryEvaluation("logits", curves=True, weighted=True)
+    weight = torch.full((4,), 2.0**-1070, dtype=torch.float64)
+    evaluation.update(torch.tensor([-2.0, -1.0, 1.0, 2.0]), torch.tensor([0, 1, 0, 1]), weight)
+    low, value, high = (float(end) for end in evaluation.bounds("auroc"))
+    assert value == 0.75  # three of four pairs
+    assert 0.75 - 1e-6 <= low <= 0.75 <= high <= 0.75 + 1e-6
