@@ -61,8 +61,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def meant(name: str, known: Iterable[str]) -> str:
     """Ask whether one of the three known words closest to a wrong one was meant; empty if none is close.
 
-    >>> meant("ek102", ["EK101", "EK201", "accuracy"])
-    "did you mean 'EK201' or 'EK101'?"
+    >>> meant("ek10", ["EK101", "accuracy"])
+    "did you mean 'EK101'?"
     """
     by_letters = {other.lower(): other for other in known}
     close = [by_letters[word] for word in get_close_matches(name.lower(), by_letters, n=3, cutoff=0.5)]

@@ -6,6 +6,8 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from lightning_evalkit.diagnosis.value import numbered
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -28,7 +30,9 @@ def with_intervals(finding: Finding, found: Mapping[str, Interval], difference: 
 
 def _each(found: Mapping[str, Interval]) -> list[str]:
     known = {name: interval for name, interval in found.items() if interval.known}
-    said = [f"{name} [{each.low:.4f}, {each.high:.4f}] from {each.n:,} samples" for name, each in known.items()]
+    said = [
+        f"{name} [{each.low:.4f}, {each.high:.4f}] from {numbered(each.n, 'sample')}" for name, each in known.items()
+    ]
     unknown = [f"{name} has none: {each.reason}." for name, each in found.items() if not each.known]
     if not said:
         return []  # the difference says why

@@ -33,7 +33,8 @@ def accuracy_and_f1(counts: Counts) -> Identity:
         return Identity("accuracy-f1-no-positives", (words,))
     gap = Fraction(tn - tp) * Fraction(errors) / (Fraction(total) * Fraction(2 * tp + errors))
     written = (
-        f"With E = FP + FN = {_n(errors)} errors of N = {_n(total)}, {identity} = ({_n(tn)} − {_n(tp)})·{_n(errors)} / "
+        f"With E = FP + FN = {_n(errors)} error{'' if errors == 1 else 's'} of N = {_n(total)}, {identity} = "
+        f"({_n(tn)} − {_n(tp)})·{_n(errors)} / "
         f"({_n(total)}·(2·{_n(tp)} + {_n(errors)})) = {float(gap):.6g}."
     )
     crossing = _crossing(counts)

@@ -9,6 +9,7 @@ from lightning_evalkit.diagnosis.averages import identity_of_means, means_of
 from lightning_evalkit.diagnosis.comparison import differ, is_near
 from lightning_evalkit.diagnosis.finding import Finding, Table
 from lightning_evalkit.diagnosis.identities import NO_IDENTITY, Identity, identity_of
+from lightning_evalkit.diagnosis.value import numbered
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.statistics import exists, find
 
@@ -62,11 +63,12 @@ def _micro(counts: Counts, values: Mapping[str, float]) -> Identity | None:
     if len(values) != 2 or not frozenset(values) <= MICRO:
         return None
     total, right = (x.sum().item() for x in (counts.support, counts.tp))
+    wrong = "the 1 error" if total - right == 1 else f"each of the {total - right:,g} errors"
     return Identity(
         "micro-is-accuracy",
         (
-            f"Equal by identity: every sample has one target and one prediction, so each of the {total - right:,g} "
-            "errors is a false positive (of the predicted class) and a false negative (of the true one): ΣFP = ΣFN.",
+            f"Equal by identity: every sample has one target and one prediction, so {wrong} "
+            "is a false positive (of the predicted class) and a false negative (of the true one): ΣFP = ΣFN.",
             f"Micro-averaged precision, recall and F1 are therefore all ΣTP / N = {right:,g} / {total:,g}, which is "
             "the accuracy. Reporting several of them says nothing new; f1/macro and balanced_accuracy do.",
             *(_of_two_classes(counts) if counts.tp.numel() == 2 else ()),
@@ -158,7 +160,7 @@ def _beside_one(counts: Counts, values: Mapping[str, float], names: Sequence[str
     return Identity(
         "accuracy-and-recall-of-class",
         (
-            f"{name} looks at the {own:,g} samples of that class alone, accuracy at all {total:,g}.",
+            f"{name} looks at the {numbered(own, 'sample')} of that class alone, accuracy at all {total:,g}.",
             f"accuracy is the mean recall of the classes by their samples: {1 - weight:.4g}·{recall:.4g} of this class "
             f"+ {weight:.4g}·{rest:.4g} of the others together. So accuracy − {name} = {weight:.4g}·({rest:.4g} − "
             f"{recall:.4g}) = {gap:.6g}: equal when the others are recognised as often.",
@@ -227,12 +229,13 @@ def _exact_and_samples(values: Mapping[str, float], sums: SampleSums) -> Identit
     if partly > 0:
         mean = max(sums.total - (sums.exact - empty), 0.0) / partly
         reasons.append(
-            f"The {partly:,g} samples with an error count 0 for exact_match and {mean:.4g} on average for {name}."
+            f"The {numbered(partly, 'sample')} with an error count{'s' if partly == 1 else ''} 0 for exact_match and "
+            f"{mean:.4g} on average for {name}."
         )
     if empty > 0:
         reasons.append(
-            f"{empty:,g} samples have no label and no prediction: they are right for exact_match, and their "
-            f"{statistic} is 0/0."
+            f"{numbered(empty, 'sample')} {'has' if empty == 1 else 'have'} no label and no prediction: that is right "
+            f"for exact_match, and 0/0 as {statistic}."
         )
     return Identity("exact-match-and-samples", tuple(reasons))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis.baselines import always, at_random
 from lightning_evalkit.diagnosis.finding import Finding, Table
-from lightning_evalkit.diagnosis.value import Value, in_words, plain_cells, why_undefined
+from lightning_evalkit.diagnosis.value import Value, in_words, numbered, plain_cells, why_undefined
 from lightning_evalkit.intervals import table_interval
 from lightning_evalkit.statistics import find
 
@@ -82,7 +82,9 @@ def _sure(number: Number) -> list[str]:
     found = number.interval
     if found is None or not found.known:
         return []
-    return [f"Its {found.level:.0%} interval is [{found.low:.4f}, {found.high:.4f}], from {found.n:,} samples."]
+    return [
+        f"Its {found.level:.0%} interval is [{found.low:.4f}, {found.high:.4f}], from {numbered(found.n, 'sample')}."
+    ]
 
 
 def _beside_baselines(number: Number) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.diagnosis.literal import literal, one_line
 from lightning_evalkit.diagnosis.rules import RULES, rules_about
+from lightning_evalkit.diagnosis.value import numbered
 from lightning_evalkit.intervals import holm
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ def _significant(findings: list[Finding]) -> list[Finding]:
 
 
 def _number(things: tuple[Any, ...], name: str) -> str:
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+    return numbered(len(things), name)
 
 
 def _plain(finding: Finding) -> dict[str, Any]:

@@ -65,6 +65,16 @@ def in_words(number: Any) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{float(number):g}"
 
 
+def numbered(number: float, noun: str) -> str:
+    """A number of things, in the plural unless there is one.
+
+    >>> numbered(1, "sample"), numbered(2000, "sample"), numbered(0.5, "sample")
+    ('1 sample', '2,000 samples', '0.5 samples')
+    """
+    written = f"{number:,}" if isinstance(number, int) else f"{number:,g}"
+    return f"{written} {noun}{'' if number == 1 else 's'}"
+
+
 def plain_cells(counts: Counts) -> dict[str, Any]:
     """The four counts by their names, for JSON."""
     cells = zip(("tp", "fp", "fn", "tn"), counts.cells, strict=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.diagnosis import Table
+from lightning_evalkit.diagnosis.value import numbered
 from lightning_evalkit.errors import InputError, required
 from lightning_evalkit.inputs.threshold import names_of
 
@@ -118,8 +119,8 @@ class Looking:
         if not self.tally.update_called:
             return "nothing counted"
         samples = _samples(self._at_hand().counts, exclusive=hasattr(self, "class_names"))
-        kind = "of weight" if self.tally.counter.task.weighted else "samples"
-        return f"{samples:,g} {kind}" + (" on this rank" if self._is_local() else "")
+        said = f"{samples:,g} of weight" if self.tally.counter.task.weighted else numbered(samples, "sample")
+        return said + (" on this rank" if self._is_local() else "")
 
     def _tables(self) -> list[Table]:
         return [self._numbers(), self._cells()] if self.tally.update_called else []

@@ -94,9 +94,36 @@ def test_exact_match_and_f1_of_samples(rows: list[tuple[int, ...]]):
     assert finding.code in ("exact-match-and-samples", "undefined")
     if wrong.any():
         mean = sklearn.f1_score(truth[wrong], said[wrong], average="samples", zero_division=0.0)
-        assert f"The {int(wrong.sum())} samples with an error count 0 for exact_match and {mean:.4g}" in finding.text()
+        number = "1 sample with an error counts" if wrong.sum() == 1 else f"{wrong.sum()} samples with an error count"
+        assert f"The {number} 0 for exact_match and {mean:.4g}" in finding.text()
     empty = int(((said + truth).sum(1) == 0).sum())
-    assert (f"{empty} samples have no label and no prediction" in finding.text()) is bool(empty)
+    number = "1 sample has" if empty == 1 else f"{empty} samples have"
+    assert (f"{number} no label and no prediction" in finding.text()) is bool(empty)
+
+
+def test_one_sample_and_one_error_are_singular():
+    one = BinaryEvaluation("labels")
+    one.update([1], [1])
+    assert repr(one).startswith("BinaryEvaluation('labels'): 1 sample, accuracy 1")
+    assert str(one).startswith("BinaryEvaluation('labels'): 1 sample\n")
+    binary = BinaryEvaluation("labels")
+    binary.update([1, 0, 0], [1, 1, 0])
+    several = MulticlassEvaluation("labels", 3)
+    several.update([0, 1, 2], [0, 1, 1])
+    tags = MultilabelEvaluation("labels", 2)
+    tags.update([[0, 1], [0, 0]], [[1, 1], [0, 0]])
+    texts = [
+        *(each.explain().text() for each in (one, binary, several, tags)),
+        *(each.explain("accuracy").text() for each in (one, binary, several)),
+        several.explain("accuracy", "recall/0").text(),
+        tags.explain("exact_match", "f1/samples").text(),
+        *(each.diagnose().text() for each in (binary, several, tags)),
+    ]
+    assert "With E = FP + FN = 1 error of N = 3" in texts[1]
+    assert "so the 1 error is a false positive" in texts[2]
+    assert "recall of 0 is 1.0000 [0.2065, 1.0000], of 1 sample." in texts[-2]
+    assert "0 occurs 1 time and is never predicted" in texts[-1]
+    assert not [text for text in texts if re.search(r"(?<![\d.,])1 (sample|error|time)s\b", text)]
 
 
 # ---- nearly equal

@@ -9,6 +9,7 @@ import numpy as np
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.diagnosis.numbers import SeenNumbers, seen_counts
 from lightning_evalkit.diagnosis.rules.table import Found, Power, rule
+from lightning_evalkit.diagnosis.value import numbered
 from lightning_evalkit.intervals import table_interval
 from lightning_evalkit.statistics import find
 
@@ -109,7 +110,9 @@ def absent(seen: SeenNumbers) -> list[Found] | None:
         if not table.positives:
             found.append((name, f"{name} never occurs.", {"support": 0}))
         elif not table.predicted_positives:
-            found.append((name, f"{name} occurs {table.positives:,} times and is never predicted.", {"predicted": 0}))
+            found.append(
+                (name, f"{name} occurs {numbered(table.positives, 'time')} and is never predicted.", {"predicted": 0})
+            )
     return _few(found, f"of {len(seen.tables):,} classes or labels never occur or are never predicted")
 
 
@@ -134,7 +137,7 @@ def too_small(seen: SeenNumbers) -> list[Found] | None:
         interval = table_interval(table, find("recall"))
         if interval.known and interval.width > FEW:
             subject = name or "positive"
-            words = f"recall of {subject} is {interval}, of {interval.n} samples."
+            words = f"recall of {subject} is {interval}, of {numbered(interval.n, 'sample')}."
             found.append((subject, words, {"n": interval.n, "low": interval.low, "high": interval.high}))
     return _few(found, f"of {len(seen.tables):,} classes or labels are too small to conclude about")
 
