@@ -11,7 +11,14 @@ from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_binning, with_curves
 from lightning_evalkit.evaluation.losses import beside_loss, explained_by_confidence, refused
-from lightning_evalkit.evaluation.names import ONE_VS_REST, checked_class_names, hits_of, multiclass_readout, of_each
+from lightning_evalkit.evaluation.names import (
+    ONE_VS_REST,
+    checked_class_names,
+    hits_of,
+    multiclass_readout,
+    number_named,
+    of_each,
+)
 from lightning_evalkit.evaluation.readouts import Averaged, Readout, TopK
 from lightning_evalkit.inputs import Inputs, Multiclass
 from lightning_evalkit.inputs.declaration import names_given
@@ -32,7 +39,8 @@ class MulticlassEvaluation(Evaluation):
     "top_5_accuracy" how often the target is among the five largest scores. Any one-vs-rest statistic can be averaged:
     "f1/macro", "f1/micro", "f1/weighted"; ``per_class=True`` also reports it for each class under its name. An average
     covers the classes where the statistic has a value: ``averaged_over()`` says how many. ``confusion_matrix=True``
-    keeps the whole matrix, not only the cells of single classes.
+    keeps the whole matrix, not only the cells of single classes. ``num_classes`` may be left out if ``class_names`` are
+    given.
 
     >>> import torch
     >>> evaluation = MulticlassEvaluation(inputs="labels", num_classes=3, statistics=["accuracy", "recall/macro"])
@@ -44,7 +52,7 @@ class MulticlassEvaluation(Evaluation):
     def __init__(
         self,
         inputs: Inputs,
-        num_classes: int,
+        num_classes: int | None = None,
         class_names: Sequence[str] | None = None,
         top_k: int = 1,
         per_class: bool = False,
@@ -60,6 +68,7 @@ class MulticlassEvaluation(Evaluation):
         buckets: int | None = None,
         **kwargs: Any,
     ) -> None:
+        num_classes = number_named("class", num_classes, class_names)
         averaged = tuple(f"{name}/macro" for name in (*RANKED, "best_f1"))
         names = with_curves(checked_names(inputs, statistics, DEFAULT), curves, (*averaged, *JUDGED))
         checked_flag("per_class", per_class)

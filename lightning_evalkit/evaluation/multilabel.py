@@ -16,6 +16,7 @@ from lightning_evalkit.evaluation.names import (
     MEANINGS,
     checked_class_names,
     multilabel_readout,
+    number_named,
     of_each,
     sample_sums_of,
 )
@@ -52,7 +53,8 @@ class MultilabelEvaluation(Evaluation):
 
     "exact_match" is the share of samples with all labels right, "hamming_accuracy" the share of right labels. Any
     statistic can be averaged over labels ("f1/macro", "f1/micro", "f1/weighted") or over samples ("f1/samples");
-    ``per_label=True`` also reports it for each label under its name. ``threshold`` is one number or one per label.
+    ``per_label=True`` also reports it for each label under its name. ``threshold`` is one number or one per label;
+    ``num_labels`` may be left out if ``label_names`` are given.
 
     >>> import torch
     >>> evaluation = MultilabelEvaluation(inputs="labels", num_labels=3, statistics=["exact_match", "hamming_accuracy"])
@@ -64,7 +66,7 @@ class MultilabelEvaluation(Evaluation):
     def __init__(
         self,
         inputs: Inputs,
-        num_labels: int,
+        num_labels: int | None = None,
         label_names: Sequence[str] | None = None,
         threshold: Given | Sequence[Given] = 0.5,
         per_label: bool = False,
@@ -79,6 +81,7 @@ class MultilabelEvaluation(Evaluation):
         buckets: int | None = None,
         **kwargs: Any,
     ) -> None:
+        num_labels = number_named("label", num_labels, label_names)
         averaged = tuple(f"{name}/macro" for name in (*RANKED, *JUDGED, "best_f1"))
         names = with_curves(checked_names(inputs, statistics, DEFAULT), curves, averaged)
         checked_flag("per_label", per_label)

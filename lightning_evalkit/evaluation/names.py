@@ -23,12 +23,21 @@ MEANINGS = (
 )
 WHOLE_SAMPLES = ("exact_match", "hamming_accuracy", "hamming_distance")
 """Names of multilabel statistics that need no average."""
+NUMBERS = {"class": "num_classes", "label": "num_labels", "group": "num_groups"}
 _TOP = re.compile(r"top_(\d+)_accuracy")
+
+
+def number_named(kind: str, number: int | None, names: Sequence[str] | None) -> int:
+    """The declared number of classes or labels, or else the number of their names."""
+    if number is None and names is None:
+        argument = NUMBERS[kind]
+        raise DeclarationError(f"expected {argument}, or {kind}_names, whose number it is: got neither.")
+    return len(listed(f"{kind}_names", names or ())) if number is None else number
 
 
 def checked_class_names(kind: str, given: Sequence[str] | None, number: int) -> dict[str, int]:
     """The index of every class or label by name: different strings, no averages; by default their numbers."""
-    argument = {"class": "num_classes", "label": "num_labels", "group": "num_groups"}[kind]
+    argument = NUMBERS[kind]
     checked_number(argument, number, least=1 if kind == "group" else 2)
     refuse_large(3 * number, f"{argument}={number:,}")  # at least three numbers each; refused before names are made
     names = tuple(map(str, range(number))) if given is None else listed(f"{kind}_names", given)

@@ -287,3 +287,23 @@ def test_an_undefined_value_is_nan_with_a_reason_said_once() -> None:
     labels.update(torch.zeros(2, 3).long(), torch.zeros(2, 3).long())
     with pytest.warns(UndefinedWarning, match="f1/samples is NaN, because it is 0/0: no sample has a value"):
         labels.compute()
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "number"),
+    [
+        (MulticlassEvaluation, "class_names", "num_classes"),
+        (MultilabelEvaluation, "label_names", "num_labels"),
+    ],
+)
+def test_names_say_how_many_there_are(kind: Any, names: str, number: str) -> None:
+    named = kind("labels", **{names: ["cat", "dog", "fox"]})
+    assert getattr(named, number) == 3
+    assert named.tally.counter.task == kind("labels", 3, ["cat", "dog", "fox"]).tally.counter.task
+    assert getattr(named.replace(prefix="val/"), number) == 3
+    with pytest.raises(DeclarationError, match=f"expected {number}, or {names}, whose number it is: got neither"):
+        kind("labels")
+    with pytest.raises(DeclarationError, match=r"expected 2 .* names, got 3"):
+        kind("labels", 2, ["cat", "dog", "fox"])
+    with pytest.raises(DeclarationError, match=f"expected {names} to be a list, got 'abc'"):
+        kind("labels", **{names: "abc"})
