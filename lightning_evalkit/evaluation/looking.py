@@ -134,8 +134,8 @@ class Looking:
         except InputError:  # some samples were invalid, which compute reports
             intervals = {}
         if not any(interval.known for interval in intervals.values()):
-            return Table(("statistic", "value"), tuple((name, _number(value)) for name, value in values.items()))
-        rows = [(name, _number(value), *_ends(intervals[name])) for name, value in values.items()]
+            return Table(("statistic", "value"), tuple((name, written(value)) for name, value in values.items()))
+        rows = [(name, written(value), *_ends(intervals[name])) for name, value in values.items()]
         return Table(("statistic", "value", "95% interval", "n"), tuple(rows))
 
     def _cells(self) -> Table:
@@ -167,7 +167,8 @@ def _row(name: str, interval: Interval) -> dict[str, Any]:
     }
 
 
-def _number(value: float) -> str:
+def written(value: float) -> str:
+    """A value as tables show it."""
     return "undefined" if value != value else f"{value:.4f}"
 
 

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import torch
 
 from lightning_evalkit.counts import SliceCounter, Totals
+from lightning_evalkit.diagnosis import Table
+from lightning_evalkit.diagnosis.value import numbered
 from lightning_evalkit.errors import DeclarationError, InputError, nearest
 from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.evaluation.binary import BinaryEvaluation
 from lightning_evalkit.evaluation.group_intervals import GroupInterval, Groups, checked_end
+from lightning_evalkit.evaluation.looking import LISTED, MAIN, written
 from lightning_evalkit.evaluation.names import checked_class_names
 from lightning_evalkit.inputs.declaration import checked_number, names_given
 from lightning_evalkit.state import GroupTally
@@ -71,6 +74,7 @@ class Slices(GroupTally):
         self.readouts = {name: entry.readout for name, entry in entries}
         self.zero_division = entries[0][1].zero_division
         self._reported = {entry.name: name for name, entry in entries}  # with prefix and postfix
+        self._of = evaluation._declared_as()
         self._one_table = isinstance(evaluation, BinaryEvaluation) and isinstance(evaluation.threshold, (int, float))
 
     def value_of(self, totals: Totals) -> dict[str, Tensor]:
@@ -78,6 +82,48 @@ class Slices(GroupTally):
         evidence, few = self.counter.evidence(totals), self.counter.sizes(totals) < self.minimum
         values = {name: readout.value(evidence, self.zero_division) for name, readout in self.readouts.items()}
         return {name: value.float().masked_fill(few, torch.nan) for name, value in values.items()}
+
+    # ---- looking: never waits for other ranks, as with evaluations
+
+    def __repr__(self) -> str:
+        if "readouts" not in self.__dict__:  # while it is made
+            return type(self).__name__
+        groups = numbered(self.num_groups, "group")
+        return f"{type(self).__name__}({groups} of {self._of}): {self._counted()}"
+
+    def __str__(self) -> str:
+        return f"{self!r}\n\n{self._shown().text()}" if self.update_called else repr(self)
+
+    def _repr_markdown_(self) -> str:
+        return f"**{self!r}**\n\n{self._shown().markdown()}" if self.update_called else f"**{self!r}**"
+
+    def _at_hand(self) -> Totals:
+        """The totals of all ranks if known since the last update, or else this rank's."""
+        return self.totals if self._computed is None else self._computed.totals
+
+    def _counted(self) -> str:
+        if not self.update_called:
+            return "nothing counted"
+        sizes = self.counter.sizes(self._at_hand())
+        local = self._computed is None and self.sync_on_compute and self.distributed_available_fn()
+        counted = f"{numbered(int(sizes.sum()), 'sample')} in {int((sizes > 0).sum()):,} of them"
+        return counted + (" on this rank" if local else "")
+
+    def _shown(self) -> Table:
+        """The main statistics of the first groups that have enough samples."""
+        totals = self._at_hand()
+        sizes = self.counter.sizes(totals).tolist()
+        main = [name for short, name in self._reported.items() if short.partition("@")[0] in MAIN][:3]
+        names = main or [*self.readouts][:3]
+        all_values = self.value_of(totals)
+        values = {name: all_values[name].tolist() for name in names}
+        places = [place for place, size in enumerate(sizes) if size >= self.minimum]
+        rows = [
+            (self._name(place), *(written(values[name][place]) for name in names), f"{sizes[place]:,}")
+            for place in places[:LISTED]
+        ]
+        more = [(f"… {len(places) - LISTED:,} more", *[""] * (len(names) + 1))] if len(places) > LISTED else []
+        return Table(("group", *names, "n"), (*rows, *more))
 
     # ---- asking
 

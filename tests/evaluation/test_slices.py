@@ -339,3 +339,30 @@ def test_a_complaint_is_not_about_what_is_ignored() -> None:
 def test_declarations_that_cannot_be_sliced(build: Callable[[], Slices], message: str) -> None:
     with pytest.raises(DeclarationError, match=message):
         build()
+
+
+# ---- looking
+
+
+def test_one_line_and_a_table_of_groups_with_their_sizes() -> None:
+    slices = Slices(BinaryEvaluation("labels", statistics=["accuracy", "recall"]), 3, ["de", "fr", "it"])
+    said = "Slices(3 groups of BinaryEvaluation('labels'))"
+    assert repr(slices) == str(slices) == f"{said}: nothing counted"
+    slices.update(torch.tensor([1, 0, 1, 0, 1]), torch.tensor([1, 1, 1, 0, 0]), torch.tensor([0, 0, 2, 2, 2]))
+    assert repr(slices) == f"{said}: 5 samples in 2 of them"
+    lines = str(slices).splitlines()
+    assert lines[0] == repr(slices)
+    rows = [line.split() for line in lines[2:]]
+    assert rows == [["group", "accuracy", "n"], ["de", "0.5000", "2"], ["it", "0.6667", "3"]]  # 1 of 2, 2 of 3
+    assert "| it | 0.6667 | 3 |" in slices._repr_markdown_()
+
+
+def test_of_many_groups_the_first_are_shown_and_other_statistics_where_the_main_ones_are_not_counted() -> None:
+    slices = Slices(BinaryEvaluation("labels", statistics=["recall"], prefix="val/"), 50, minimum=2)
+    groups = torch.arange(50).repeat(2)[:-1]  # one sample only of the last group
+    slices.update(torch.ones(99).long(), torch.ones(99).long(), groups)
+    lines = str(slices).splitlines()
+    assert lines[2].split() == ["group", "val/recall", "n"]
+    assert lines[3].split() == ["0", "1.0000", "2"]
+    assert len(lines) == 2 + 1 + 20 + 1
+    assert lines[-1].strip() == "… 29 more"
