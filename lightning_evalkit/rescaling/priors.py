@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import Module
@@ -46,6 +46,7 @@ class PriorCorrection(Module):
         deployed_at: Prior | None = None,
     ) -> None:
         super().__init__()
+        class_weights, trained_at, deployed_at = map(_plain, (class_weights, trained_at, deployed_at))
         if (trained_at is None) is not (deployed_at is None):
             raise DeclarationError("expected trained_at and deployed_at together: from which share to which.")
         if all(given is None for given in (pos_weight, class_weights, trained_at)):
@@ -71,6 +72,11 @@ class PriorCorrection(Module):
         """Follow a move to another device, never a cast."""
         self.shift = self.shift.to(fn(self.shift).device)
         return self
+
+
+def _plain(given: Any) -> Any:
+    """Numbers or lists of them, of tensors, arrays and columns too."""
+    return given.tolist() if hasattr(given, "tolist") else given
 
 
 def _of_weights(pos_weight: float | None, class_weights: Sequence[float] | None) -> list[float]:

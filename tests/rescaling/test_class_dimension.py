@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -176,3 +178,15 @@ def test_thresholds_of_labels_decide_pixels_as_rows(shape: tuple[int, ...]) -> N
             )
         )
     assert torch.equal(*labels)
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, np.array, pd.Series], ids=["tensor", "array", "series"])
+def test_shares_and_weights_are_arrays_and_columns_too(kind: Any) -> None:
+    before, after, logits = [0.5, 0.3, 0.2], [0.1, 0.1, 0.8], torch.randn(4, 3)
+    shares = PriorCorrection(trained_at=kind(before), deployed_at=kind(after))
+    weights = PriorCorrection(class_weights=kind([1.0, 2.0, 4.0]))
+    expected = logits - (torch.tensor(before, dtype=torch.double) / torch.tensor(after, dtype=torch.double)).log()
+    assert torch.allclose(shares(logits), expected.float(), atol=1e-5)
+    assert torch.allclose(weights(logits), logits - torch.tensor([1.0, 2.0, 4.0]).log(), atol=1e-6)
+    with pytest.raises(DeclarationError, match="class_weights of two classes or more"):
+        PriorCorrection(class_weights=kind([1.0]))
