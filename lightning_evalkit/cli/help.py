@@ -82,7 +82,7 @@ OTHERS = "Everything else"
 OWN = {
     "run": ("FOLDER", "Take configuration and best checkpoint from the folder of a run; options given here beat them."),
     "untrained": (None, "Go on without a checkpoint, with a model as it was made."),
-    "output": ("FILE", "Where predictions are written, .parquet or .csv (default: a CSV file in the run's folder)."),
+    "output": ("FILE", "Where predictions are written, .parquet or .csv (default: a CSV file beside its logs)."),
 }
 """Options that are removed before Lightning's parser reads the rest; the last is for ``predict`` alone."""
 
