@@ -76,7 +76,7 @@ def _of_table(name: str, cells: tuple[int, ...], method: str) -> Interval:
 # ---- averages over classes
 
 CLASSES = [(3, 50, 0.9, 1.0), (3, 100, 0.99, 1.0), (3, 200, 0.7, 0.3), (10, 300, 0.8, 1.0), (10, 300, 0.99, 1.0)]
-CLASSES += [(5, 1_000, 0.95, 0.5)]
+CLASSES += [(5, 1_000, 0.95, 0.5), (20, 400, 0.9, 0.9)]
 
 
 def classes() -> Iterable[Cell]:

@@ -11,9 +11,10 @@ import torch
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, SampleMean, TopK, WholeMatrix
-from lightning_evalkit.evaluation.telling import telling
+from lightning_evalkit.evaluation.telling import of_each_class, telling
 from lightning_evalkit.inputs import Binary, Multilabel
 from lightning_evalkit.intervals import Interval, auroc_interval, matrix_interval, share_interval, table_interval
+from lightning_evalkit.intervals.averages import from_classes, too_few, units
 from lightning_evalkit.intervals.interval import METHODS, checked_level, no_interval
 from lightning_evalkit.intervals.jackknife import ByBucket, bucket_interval
 from lightning_evalkit.intervals.matrices import Whole
@@ -177,7 +178,27 @@ def _by_buckets(readout: Readout, source: Source, level: float) -> Interval:
     reason = unbucketed(readout, source)
     if reason:
         return no_interval(source.value(readout), level, reason)
+    if isinstance(readout, Averaged) and readout.average == "macro":
+        return _mean_by_buckets(readout, source, level)
     return bucket_interval(source.by_bucket(readout), readout.statistic.bounds, level)
+
+
+def _mean_by_buckets(readout: Averaged, source: Source, level: float) -> Interval:
+    """Of a class without errors no bucket tells how sure it is: the mean is no surer than the classes' intervals."""
+    buckets = source.evidence.buckets
+    assert buckets is not None  # declared
+    included = readout.included(source.evidence, source.zero_division).cpu()
+    held = of_each_class(readout.statistic, buckets.without_each, source.evidence).cpu()
+    kind = "labels" if isinstance(source.evidence.task, Multilabel) else "classes"
+    few = too_few(held[included], kind, "buckets with samples" if kind == "classes" else "buckets with positives")
+    if few:
+        return no_interval(source.value(readout), level, few)
+    found = bucket_interval(source.by_bucket(readout), readout.statistic.bounds, level)
+    if not found.known:
+        return found
+    each = None if source.is_of_independent else units(held, buckets.number)
+    low, high = from_classes(readout.statistic, source.counts, included, found.value, level, each)
+    return replace(found, low=min(found.low, low), high=max(found.high, high))
 
 
 def unbucketed(readout: Readout, source: Source) -> str:
@@ -206,7 +227,8 @@ def _(readout: OneTable, source: Source, level: float, method: str) -> Interval:
 def _(readout: Averaged, source: Source, level: float, method: str) -> Interval:
     if isinstance(source.evidence.task, Multilabel):
         return no_interval(source.value(readout), level, LABELS)
-    return matrix_interval(readout.statistic, of_classes(readout, source), source.whole, level, method)
+    alike = readout.included(source.evidence, source.zero_division).cpu() if readout.average == "macro" else None
+    return matrix_interval(readout.statistic, of_classes(readout, source), source.whole, level, method, alike)
 
 
 @interval_of.register
@@ -249,7 +271,7 @@ def _(readout: SampleMean, source: Source, level: float, method: str) -> Interva
 def _(readout: FromScores, source: Source, level: float, method: str) -> Interval:
     scores = source.evidence.scores
     if scores is None or readout.statistic.name not in ("auroc", "gini"):
-        return no_interval(source.value(readout), level, SCORES)
+        return no_interval(source.value(readout), level, SCORES if readout.statistic.name in SMOOTH else UNSMOOTH)
     if readout.average is not None:
         return no_interval(source.value(readout), level, AREAS)
     found = auroc_interval(scores.only(readout.place), level, method)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, WholeMatrix
+from lightning_evalkit.intervals.averages import looked_at
 from lightning_evalkit.intervals.shares import share_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ def telling(readout: Readout, without: Evidence, whole: Evidence) -> int:
     unequal |= isinstance(readout, WholeMatrix) and readout.statistic.name != "accuracy"
     unequal |= isinstance(readout, FromScores) and readout.statistic.name not in OF_ALL
     return _of_rarest(without.counts, whole.counts) if unequal else len(without.counts.tp)
+
+
+def of_each_class(statistic: Statistic, without: Evidence, whole: Evidence) -> Tensor:
+    """The number of buckets that hold samples which the statistic of a class or label looks at."""
+    left, everything = (looked_at(statistic, each.counts) for each in (without, whole))
+    return _holding(left, everything)
 
 
 def _of_table(statistic: Statistic, without: Counts, whole: Counts) -> int:

@@ -5,11 +5,13 @@ other is as sure as a share of some number of samples would be, its effective nu
 statistic, which follows from what one more sample in each cell changes. Wilson's interval of that number stays inside
 the range and holds near its ends, where normal intervals and percentiles of resamples fail. The variance is that of a
 table with two more samples, one right, by the frequency of classes, and one wrong, by the product of the margins:
-without them a table without errors would be taken to be certain.
+without them a table without errors would be taken to be certain. For the same reason each class is drawn towards the
+accuracy of all. An average over classes has in addition what intervals/averages.py says.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +20,7 @@ from torch import Tensor
 
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.intervals.averages import from_classes, looked_at, one_class, too_few
 from lightning_evalkit.intervals.binomial import BINOMIAL, wilson
 from lightning_evalkit.intervals.interval import Interval, around, checked_method, no_interval, undefined
 from lightning_evalkit.intervals.resampling import multinomial, tails
@@ -36,6 +39,8 @@ SHOWN = 3
 GENERIC = ((3, 5, 7, 11, 13, 2, 19, 4, 6), (29, 1, 8, 3, 17, 5, 2, 23, 9))
 RESAMPLES = 1_000
 KINK = 1e-6
+DRAWN = 2
+"""How many samples with the accuracy of all classes each class is drawn towards that by."""
 UNTOLD = "no change of a single sample changes it, so that its spread cannot be told"
 UNBOUNDED = "an average of a statistic that has no largest value can be moved anywhere by one class"
 
@@ -75,8 +80,12 @@ def matrix_interval(
     whole: Whole,
     level: float,
     method: str,
+    included: Tensor | None = None,
 ) -> Interval:
-    """The interval of a statistic of all classes: undivided where it is one fraction, or an average as a number."""
+    """The interval of a statistic of all classes: undivided where it is one fraction, or an average as a number.
+
+    ``included`` says which classes the mean is over, if each of them has the same weight in it.
+    """
     first = value_of(whole.counts)
     share = None if isinstance(first, Tensor) else share_of_matrix(value_of, whole.counts.tp.shape[-1])  # type: ignore[arg-type]
     methods = (*BINOMIAL, "bootstrap") if share else ("smoothed", "bootstrap")
@@ -93,7 +102,17 @@ def matrix_interval(
         return percentiles(number, whole, value, level)
     if share is not None and not isinstance(first, Tensor):
         return image_interval(share, first, level, method)
-    return smoothed(number, whole, statistic.bounds, value, level)
+    if included is not None:
+        few = too_few(looked_at(statistic, whole.counts)[included], "classes", "samples")
+    else:  # a mean by samples has little of the classes with few
+        few = "" if isinstance(first, Tensor) else one_class(whole.counts.positives)
+    if few:
+        return no_interval(value, level, few, whole.samples)
+    found = smoothed(number, whole, statistic.bounds, value, level)
+    if included is None or not found.known:
+        return found
+    low, high = from_classes(statistic, whole.counts, included, value, level)
+    return replace(found, low=min(found.low, low), high=max(found.high, high))
 
 
 def smoothed(value_of: Values, whole: Whole, bounds: tuple[float, float], value: float, level: float) -> Interval:
@@ -130,9 +149,10 @@ def percentiles(values_of: Values, whole: Whole, value: float, level: float) -> 
 
 
 def near_and_variance(value_of: Values, whole: Whole) -> tuple[float, float]:
-    """The value near the table, with two more samples, and its variance there."""
-    right, wrong = _more(whole.counts.real())
-    near = _added(whole.counts.real(), right, wrong)
+    """The value near the table, with two more samples and its classes drawn together, and its variance there."""
+    counts = whole.counts.real()
+    right, wrong = _more(counts)
+    near = _drawn_together(_added(counts, right, wrong), counts.tp + counts.fp + counts.fn)
     value, (tp, fp, fn, tn) = influence(value_of, near)
     hit, missed, taken = tp - tn, fn - tn, fp - tn
     # An error is missed in one class and taken for another: it changes the value by missed + taken.
@@ -183,6 +203,20 @@ def _more(counts: Counts) -> tuple[Tensor, _Wrong]:
 def _added(counts: Counts, right: Tensor, wrong: _Wrong) -> Counts:
     missed, taken = wrong.margins()
     tp, fn, fp = counts.tp + right, counts.fn + missed, counts.fp + taken
+    return Counts(tp=tp, fp=fp, fn=fn, tn=(tp + fn).sum() - tp - fp - fn)
+
+
+def _drawn_together(near: Counts, size: Tensor) -> Counts:
+    """Each class between its own accuracy and that of all, with about as many samples as it has: its ``size``."""
+    right = near.tp.sum() / near.positives.sum()
+    scale = torch.where(size > 0, size / (size + DRAWN * (2 - right)), 1.0)
+    more = torch.where(size > 0, DRAWN * scale, 0.0)
+    tp, fn, fp = (
+        near.tp * scale + more * right,
+        near.fn * scale + more * (1 - right),
+        near.fp * scale + more * (1 - right),
+    )
+    fp = fp * (fn.sum() / fp.sum())  # every error is missed once and taken once
     return Counts(tp=tp, fp=fp, fn=fn, tn=(tp + fn).sum() - tp - fp - fn)
 
 

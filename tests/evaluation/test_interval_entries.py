@@ -139,6 +139,43 @@ def test_one_class_without_errors_is_not_certain():
     assert (found.low, found.high) == pytest.approx((alone.low, 1), abs=0.02)
 
 
+def test_an_average_over_classes_with_few_samples_has_no_interval():
+    """At most one class in ten may have fewer than five samples."""
+    enough, few = [[5, 0, 0], [0, 5, 0], [1, 0, 90]], [[4, 0, 0], [0, 5, 0], [1, 0, 90]]
+    for name in ("f1/macro", "precision/macro", "recall/macro", "balanced_accuracy"):
+        assert multiclass(enough, statistics=[name]).interval(name).known
+        found = multiclass(few, statistics=[name]).interval(name)
+        assert not found.known
+        assert "of the 3 classes that it averages, 1 has fewer than 5 samples" in found.reason
+    found = multiclass(few, statistics=["accuracy", "f1/0", "f1/weighted", "mcc", "kappa"]).intervals()
+    assert all(interval.known for interval in found.values())
+    ten = torch.diag(torch.tensor([1] + [20] * 9)).tolist()
+    assert multiclass(ten, statistics=["f1/macro"]).interval("f1/macro").known
+    eleven = torch.diag(torch.tensor([1, 1] + [20] * 9)).tolist()
+    assert not multiclass(eleven, statistics=["f1/macro"]).interval("f1/macro").known
+
+
+def test_classes_that_do_not_occur_are_no_part_of_an_average():
+    matrix = [[30, 2, 0, 0], [1, 30, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    assert multiclass(matrix, statistics=["f1/macro"]).interval("f1/macro").known
+
+
+def test_an_average_is_no_surer_than_its_classes():
+    """The class of five, all right, has Wilson's [0.566, 1]: a quarter of that far below the mean of four classes."""
+    found = multiclass(torch.diag(torch.tensor([5, 10**6, 10**6, 10**6])).tolist(), statistics=["recall/macro"])
+    assert found.interval("recall/macro").low <= 1 - (1 - wilson(5, 5, 0.95)[0]) / 4
+
+
+@pytest.mark.parametrize("name", ["mcc", "kappa"])
+def test_classes_are_not_compared_with_one_that_hardly_occurs(name: str):
+    assert multiclass([[90, 2], [1, 4]], statistics=[name]).interval(name).known
+    found = multiclass([[90, 2], [1, 3]], statistics=[name]).interval(name)
+    assert (found.known, found.reason) == (
+        False,
+        "4 samples are not of the most frequent class, too few to compare it with",
+    )
+
+
 def test_resamples_need_the_matrix():
     with pytest.raises(DeclarationError, match="needs to know which class was taken for which"):
         multiclass(MATRIX).interval("f1/macro", method="bootstrap")
@@ -273,6 +310,11 @@ def test_an_interval_is_around_what_compute_reports_where_zero_division_has_a_va
     evaluation = MulticlassEvaluation("labels", 4, zero_division=zero_division)  # two classes never occur
     evaluation.update(torch.tensor([0, 1, 0, 1, 0, 1] * 10), torch.tensor([0, 1, 1, 1, 0, 0] * 10))
     values = evaluation.compute()
-    for name, interval in evaluation.intervals().items():
+    found = evaluation.intervals()
+    for name, interval in found.items():
         assert interval.value == pytest.approx(float(values[name])), name
-        assert interval.low < interval.value < interval.high
+        assert not interval.known or interval.low < interval.value < interval.high
+    unknown = {
+        name for name, interval in found.items() if not interval.known
+    }  # numbers that stand for 0/0 tell nothing
+    assert unknown == {"precision/macro", "recall/macro", "f1/macro"}

@@ -1,0 +1,96 @@
+"""Averages of one number for each class or label: when they have an interval, and how wide the classes' own make it.
+
+What counts say about a class with a few samples is mostly chance: one of one is right, so that it seems to be certain.
+An average gives such a class as much weight as any other. Two things follow. An average has an interval only if at most
+one in ten of its classes has fewer than five samples: values of fewer are biased, all in the same direction, and no
+width mends that. And it is no surer than the intervals of its classes say: every end is as far from the average as
+those of the classes together, as the sides of right angles are (Zou and Donner 2008).
+"""
+
+from __future__ import annotations
+
+from math import inf, isinf, sqrt
+from typing import TYPE_CHECKING, cast
+
+import torch
+
+from lightning_evalkit.counts import Counts
+from lightning_evalkit.intervals.binomial import wilson
+from lightning_evalkit.intervals.shares import share_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lightning_evalkit.statistics import Statistic
+
+FEW = 5
+"""Fewer samples than this do not tell the value of a class."""
+MOST = 0.1
+"""The largest part of the classes that may have so few."""
+FILLED = 0.9
+"""From this part of the buckets on their number says little about that of the ids in them."""
+ONE_TRUE_NEGATIVE = Counts(tp=0, fp=0, fn=0, tn=1)
+
+
+def too_few(samples: Tensor, kind: str, of: str) -> str:
+    """The reason why an average over classes with so many ``samples`` has no interval; empty if it has one.
+
+    >>> import torch
+    >>> too_few(torch.tensor([40, 30, 2]), "classes", "samples").partition(":")[0]
+    'of the 3 classes that it averages, 1 has fewer than 5 samples'
+    """
+    few, number = int((samples < FEW).sum()), len(samples)
+    if few <= MOST * number:
+        return ""
+    return (
+        f"of the {number} {kind} that it averages, {few} {'has' if few == 1 else 'have'} fewer than {FEW} {of}: "
+        f"chance has too large a part in their mean; single {kind} have intervals"
+    )
+
+
+def looked_at(statistic: Statistic, counts: Counts) -> Tensor:
+    """The samples of each class: its targets; of a share that counts true negatives too, all that it looks at."""
+    if share_of(statistic) is not None and statistic(ONE_TRUE_NEGATIVE).terms[0].whole:
+        return cast("Tensor", statistic(counts).terms[0].whole)
+    return cast("Tensor", counts.positives)
+
+
+def units(held: Tensor, buckets: int) -> Tensor:
+    """How many ids were put into so many of all ``buckets``; infinitely many if nearly all are filled.
+
+    >>> import torch
+    >>> units(torch.tensor([0, 4, 1024]), 1024).round(decimals=2).tolist()
+    [0.0, 4.01, inf]
+    """
+    share = held.double() / buckets
+    return torch.where(share > FILLED, inf, -buckets * torch.log1p(-share))
+
+
+def one_class(samples: Tensor) -> str:
+    """The reason why a statistic that compares classes has no interval if nearly all samples are of one of them."""
+    others = int(samples.sum() - samples.max())
+    return "" if others >= FEW else f"{others} samples are not of the most frequent class, too few to compare it with"
+
+
+def from_classes(
+    statistic: Statistic, counts: Counts, included: Tensor, value: float, level: float, units: Tensor | None = None
+) -> tuple[float, float]:
+    """The ends that Wilson's intervals of the classes give their average; its value where they have none.
+
+    ``units`` are the independent parts of what each class is looked at, if these are not its samples.
+    """
+    share = share_of(statistic)
+    if share is None:
+        return value, value
+    term = statistic(counts.real()).terms[0]
+    inside, outside = term.part / float(share.inside), (term.whole - term.part) / float(share.outside)
+    size = inside + outside
+    told = size if units is None else size * units / looked_at(statistic, counts.real())
+    averaged, included = int(included.sum()), included & (size > 0)  # a value that stands for 0/0 does not vary
+    below = above = 0.0
+    for right, number in zip((inside / size)[included].tolist(), told[included].tolist(), strict=True):
+        if isinf(number):
+            continue
+        middle, low, high = map(share.image, (right, *wilson(right * number, number, level)))
+        below, above = below + (middle - low) ** 2, above + (high - middle) ** 2
+    return value - sqrt(below) / averaged, value + sqrt(above) / averaged
