@@ -5,9 +5,11 @@ A line and a printed table never wait for other ranks: they show the last counts
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.diagnosis import Table
+from lightning_evalkit.diagnosis.literal import literal
 from lightning_evalkit.diagnosis.value import numbered
 from lightning_evalkit.errors import InputError, required
 from lightning_evalkit.inputs.threshold import names_of
@@ -24,6 +26,12 @@ MAIN = ("accuracy", "exact_match", "hamming_accuracy", "f1", "f1/macro")
 """The numbers shown in one line."""
 LISTED = 20
 """More classes or labels than this are not all listed when an evaluation is printed."""
+
+
+NAMED = 6
+"""More numbers than this are not all named by a note."""
+WIDTH = 80
+"""Columns of a terminal."""
 
 
 class Looking:
@@ -54,16 +62,20 @@ class Looking:
         return f"{self._declared_as()}: {', '.join([counted, *values])}"
 
     def __str__(self) -> str:
-        return "\n\n".join([f"{self._declared_as()}: {self._counted()}", *(table.text() for table in self._tables())])
+        numbers, *cells = [table.text() for table in self._tables()] or [""]
+        notes = "\n".join(line for note in self._notes() for line in wrap(note, WIDTH, subsequent_indent="  "))
+        title = f"{self._declared_as()}: {self._counted()}"
+        return "\n\n".join(part for part in (title, numbers, notes, *cells) if part)
 
     def _repr_markdown_(self) -> str:
         title = f"**{self._declared_as()}: {self._counted()}**"
-        return "\n\n".join([title, *(table.markdown() for table in self._tables())])
+        numbers, *cells = [table.markdown() for table in self._tables()] or [""]
+        return "\n\n".join(part for part in (title, numbers, *map(literal, self._notes()), *cells) if part)
 
     def __rich__(self) -> Any:
         from lightning_evalkit.sinks.terminal import rendered
 
-        return rendered(f"{self._declared_as()}: {self._counted()}", self._tables())
+        return rendered(f"{self._declared_as()}: {self._counted()}", self._tables(), self._notes())
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One row for each number: statistic, value, both ends of its interval, and its number of samples.
@@ -127,16 +139,26 @@ class Looking:
 
     def _numbers(self) -> Table:
         """Values, with intervals if no other rank is needed."""
-        evidence = self._at_hand()
+        evidence, intervals = self._at_hand(), self._intervals_at_hand()
         values = {name: float(entry.value_of(evidence)) for name, entry in self._entries()}
-        try:
-            intervals = {} if self._is_local() else self.intervals()
-        except InputError:  # some samples were invalid, which compute reports
-            intervals = {}
         if not any(interval.known for interval in intervals.values()):
             return Table(("statistic", "value"), tuple((name, written(value)) for name, value in values.items()))
         rows = [(name, written(value), *_ends(intervals[name])) for name, value in values.items()]
         return Table(("statistic", "value", "95% interval", "n"), tuple(rows))
+
+    def _intervals_at_hand(self) -> dict[str, Interval]:
+        try:
+            return {} if self._is_local() or not self.tally.update_called else self.intervals()
+        except InputError:  # some samples were invalid, which compute reports
+            return {}
+
+    def _notes(self) -> list[str]:
+        """Why numbers have no interval, one line for each reason."""
+        names: dict[str, list[str]] = {}
+        for name, interval in self._intervals_at_hand().items():
+            if not interval.known:
+                names.setdefault(interval.reason, []).append(name)
+        return [f"no interval: {_listed(without)} – {reason}" for reason, without in names.items()]
 
     def _cells(self) -> Table:
         """The counts, a row for each threshold, class or label."""
@@ -155,6 +177,11 @@ class Looking:
 def _samples(counts: Counts, exclusive: bool) -> float:
     """The number of samples; for labels, which may be ignored, that of the label with the most."""
     return float(counts.support.sum() if exclusive else counts.total.max())
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _row(name: str, interval: Interval) -> dict[str, Any]:

@@ -98,9 +98,10 @@ def _columns(shown: Table, places: Sequence[int]) -> Table:
     return replace(shown, headings=headings, rows=tuple(rows))
 
 
-def rendered(title: str, tables: Sequence[Table]) -> Group:
-    """A headline and tables for rich."""
-    return Group(Text(one_line(title), "bold"), *map(_rich_table, tables))
+def rendered(title: str, tables: Sequence[Table], notes: Sequence[str] = ()) -> Group:
+    """A headline and tables for rich, with notes under the first table."""
+    shown = [*map(_rich_table, tables)]
+    return Group(Text(one_line(title), "bold"), *shown[:1], *(Text(one_line(note)) for note in notes), *shown[1:])
 
 
 def _rich_table(shown: Table) -> RichTable:

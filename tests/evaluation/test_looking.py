@@ -84,7 +84,7 @@ def test_a_printed_table_has_every_number_with_its_interval_and_the_counts(task:
     evaluation = EACH[task](curves=curves)
     text, values, intervals = str(evaluation), evaluation.compute(), evaluation.intervals()
     assert max(map(len, text.splitlines())) <= 80
-    lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    lines = {line.split()[0]: line for line in reversed(text.splitlines()) if line.strip()}  # notes stand below
     for name, value in values.items():
         interval = intervals[name]
         ends = [f"[{interval.low:.4f},", f"{interval.high:.4f}]", str(interval.n)] if interval.known else []
@@ -105,7 +105,7 @@ def test_rich_and_notebooks_show_the_same_table():
     for name, interval in evaluation.intervals().items():
         wanted = [f"{interval.value:.4f}", *([f"[{interval.low:.4f}, {interval.high:.4f}]"] if interval.known else [])]
         for text in (shown, markdown):
-            [line] = [line for line in text.splitlines() if f" {name} " in line]
+            line = next(line for line in text.splitlines() if f" {name} " in line)
             assert all(
                 each.replace("[", "").strip("]") in line.replace("&#91;", "").replace("[", "") for each in wanted
             )
@@ -118,6 +118,27 @@ def test_undefined_numbers_and_weights_are_shown_as_what_they_are():
     assert "2.5 of weight" in text
     assert "precision undefined" in " ".join(text.split())
     assert "interval" not in text.splitlines()[2]
+
+
+@pytest.mark.parametrize("task", EACH)
+def test_a_printed_table_says_why_a_number_has_no_interval(task: str):
+    evaluation, printed = EACH[task](curves=True), io.StringIO()
+    text = str(evaluation)
+    Console(file=printed, width=80, force_terminal=True, color_system=None).print(evaluation)
+    assert max(map(len, text.splitlines())) <= 80
+    reasons = {interval.reason for interval in evaluation.intervals().values() if not interval.known}
+    assert reasons
+    for reason in reasons:
+        for shown in (text, printed.getvalue(), evaluation._repr_markdown_()):
+            assert " ".join(shown.split()).count(f" – {reason}") == 1
+
+
+def test_a_note_names_the_numbers_that_have_no_interval():
+    evaluation = BinaryEvaluation("labels", weighted=True, statistics=["accuracy", "recall"])
+    evaluation.update(torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([0.5, 2.0]))
+    assert "\nno interval: accuracy, recall – sums of weights do not say how many samples" in str(evaluation)
+    assert "no interval" not in str(binary())
+    assert "no interval" not in str(BinaryEvaluation("labels"))
 
 
 def test_rows_and_a_frame_hold_what_intervals_give():
