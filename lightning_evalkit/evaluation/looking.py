@@ -167,6 +167,8 @@ class Looking:
         kind = "class" if hasattr(self, "class_names") else "label"
         if not names:
             task: Any = self.tally.counter.task
+            if task.inputs == "labels":  # no threshold decided them
+                return Table(("TP", "FP", "FN", "TN"), (tuple(f"{float(cell):,g}" for cell in counts.cells),))
             kind, names = "threshold", [str(cut) for cut in names_of(task.thresholds)]
         cells = [cell.tolist() for cell in counts.cells]
         rows = [(name, *(f"{cell:,g}" for cell in table)) for name, *table in zip(names, *cells, strict=True)]

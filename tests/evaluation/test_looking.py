@@ -141,6 +141,13 @@ def test_a_note_names_the_numbers_that_have_no_interval():
     assert "no interval" not in str(BinaryEvaluation("labels"))
 
 
+def test_labels_are_shown_without_a_threshold():
+    evaluation = BinaryEvaluation("labels", statistics=["accuracy"])
+    evaluation.update(torch.tensor([0, 1, 1, 1]), torch.tensor([0, 1, 1, 0]))
+    assert "threshold" not in str(evaluation)
+    assert [line.split() for line in str(evaluation).splitlines()[-2:]] == [["TP", "FP", "FN", "TN"], [*"2101"]]
+
+
 def test_rows_and_a_frame_hold_what_intervals_give():
     evaluation = binary()
     rows, frame = evaluation.table(level=0.9), evaluation.to_pandas(level=0.9)
