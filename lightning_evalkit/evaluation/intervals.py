@@ -11,10 +11,10 @@ import torch
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, SampleMean, TopK, WholeMatrix
-from lightning_evalkit.evaluation.telling import of_each_class, telling
+from lightning_evalkit.evaluation.telling import of_each_class, of_each_term, telling
 from lightning_evalkit.inputs import Binary, Multilabel
 from lightning_evalkit.intervals import Interval, auroc_interval, matrix_interval, share_interval, table_interval
-from lightning_evalkit.intervals.averages import from_classes, too_few, units
+from lightning_evalkit.intervals.averages import from_classes, from_terms, too_few, units
 from lightning_evalkit.intervals.interval import METHODS, checked_level, no_interval
 from lightning_evalkit.intervals.jackknife import ByBucket, bucket_interval
 from lightning_evalkit.intervals.matrices import Whole
@@ -180,7 +180,21 @@ def _by_buckets(readout: Readout, source: Source, level: float) -> Interval:
         return no_interval(source.value(readout), level, reason)
     if isinstance(readout, Averaged) and readout.average == "macro":
         return _mean_by_buckets(readout, source, level)
-    return bucket_interval(source.by_bucket(readout), readout.statistic.bounds, level)
+    found = bucket_interval(source.by_bucket(readout), readout.statistic.bounds, level)
+    return _no_surer_than_terms(found, readout, source) if found.known and isinstance(readout, OneTable) else found
+
+
+def _no_surer_than_terms(found: Interval, readout: OneTable, source: Source) -> Interval:
+    """Of a recall without a miss no bucket tells how sure it is, nor of its mean with a specificity."""
+    buckets = source.evidence.buckets
+    assert buckets is not None  # declared
+    held = of_each_term(readout, buckets.without_each, source.evidence)
+    if held is None:
+        return found
+    quantity = readout.statistic(source.counts.at(readout.place))
+    low, high = from_terms(quantity, units(held.cpu(), buckets.number).tolist(), found.value, found.level)
+    lowest, highest = readout.statistic.bounds
+    return replace(found, low=max(min(found.low, low), lowest), high=min(max(found.high, high), highest))
 
 
 def _mean_by_buckets(readout: Averaged, source: Source, level: float) -> Interval:

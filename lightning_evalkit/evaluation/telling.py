@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, WholeMatrix
 from lightning_evalkit.intervals.averages import looked_at
 from lightning_evalkit.intervals.shares import share_of
@@ -41,6 +43,15 @@ def of_each_class(statistic: Statistic, without: Evidence, whole: Evidence) -> T
     """The number of buckets that hold samples which the statistic of a class or label looks at."""
     left, everything = (looked_at(statistic, each.counts) for each in (without, whole))
     return _holding(left, everything)
+
+
+def of_each_term(readout: OneTable, without: Evidence, whole: Evidence) -> Tensor | None:
+    """The same for a statistic that is a sum of shares, such as balanced accuracy; None for any other."""
+    left, everything = (readout.statistic(each.counts.at(readout.place)) for each in (without, whole))
+    if len(everything.terms) < 2 or any(term.root for term in everything.terms):
+        return None
+    both = zip(left.terms, everything.terms, strict=True)
+    return torch.stack([_holding(one.whole, other.whole) for one, other in both])
 
 
 def _of_table(statistic: Statistic, without: Counts, whole: Counts) -> int:

@@ -21,7 +21,7 @@ from lightning_evalkit.intervals.shares import share_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from lightning_evalkit.statistics import Statistic
+    from lightning_evalkit.statistics import Quantity, Statistic
 
 FEW = 5
 """Fewer samples than this do not tell the value of a class."""
@@ -94,3 +94,14 @@ def from_classes(
         middle, low, high = map(share.image, (right, *wilson(right * number, number, level)))
         below, above = below + (middle - low) ** 2, above + (high - middle) ** 2
     return value - sqrt(below) / averaged, value + sqrt(above) / averaged
+
+
+def from_terms(quantity: Quantity, told: list[float], value: float, level: float) -> tuple[float, float]:
+    """The ends that Wilson's intervals of several shares, each of so many samples, give their sum."""
+    below = above = 0.0
+    for term, number in zip(quantity.terms, told, strict=True):
+        if not isinf(number):
+            share = float(term.part / term.whole)
+            low, high = wilson(share * number, number, level)
+            below, above = below + (share - low) ** 2, above + (high - share) ** 2
+    return value - sqrt(below) / quantity.divisor, value + sqrt(above) / quantity.divisor
