@@ -12,11 +12,11 @@ demo: $(VENV)/.demo
 	$(BIN)/evalkit reproduce
 
 test: $(VENV)/.dev lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The suite with the oldest supported releases: several GB, as old torch comes with CUDA. Not part of `make test`.
 test-oldest: $(OLDEST)/.test
-	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
+	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

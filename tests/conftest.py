@@ -1,3 +1,4 @@
+import gc
 import multiprocessing
 import os
 from collections.abc import Iterator
@@ -34,7 +35,13 @@ def _no_graph_of_another_test() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()  # a million objects that live to the end: no collection needs to look at them
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = {item.path for item in items if "slow" in item.keywords}
+    items.sort(key=lambda item: item.path not in slow)  # files that take minutes do not come last, alone
     if torch.cuda.is_available():
         return
     for item in items:
