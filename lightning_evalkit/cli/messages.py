@@ -59,12 +59,15 @@ def _complaint(text: str) -> str:
     if name and not re.search(r"<class '(int|float)'>", inner):
         return f"there is no class {name[1]!r}: {nearest(name[1], _classes(text))}"
     if missing:
-        return f"there is no {missing[1]}.{missing[2]}: {nearest(missing[2], _public(missing[1]))}"
+        return f"there is no {missing[1]}.{missing[2]}: {nearest(missing[2], _public(missing[1], missing[2]))}"
     return _unset(text) or _expected(inner) or _first(inner)
 
 
-def _public(module: str) -> list[str]:
-    return [name for name in dir(import_module(module)) if name[0] != "_"]
+def _public(module: str, like: str) -> list[str]:
+    """The public names of a module; its files only for a name in small letters, which is no class."""
+    there = import_module(module)
+    names = [name for name in dir(there) if name[0] != "_"]
+    return names if like[0].islower() else [name for name in names if not inspect.ismodule(getattr(there, name))]
 
 
 def _about_unknown(option: str) -> str:
