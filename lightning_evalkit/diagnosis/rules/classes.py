@@ -123,7 +123,7 @@ def absent(seen: SeenNumbers) -> list[Found] | None:
     severity="tip",
     certainty="certain",
     why="The recall of a few samples is mostly chance: its interval is wider than most differences between models.",
-    remedy="Collect more samples of the class (intervals.required says how many), or report the interval.",
+    remedy="Collect more samples of the class (lightning_evalkit.required says how many), or report the interval.",
     known_problems="An interval of the recall wider than 0.2 counts as too wide.",
     example=lambda: seen_counts(Counts(tp=4, fp=1, fn=1, tn=900)),
     counterexample=lambda: seen_counts(Counts(tp=400, fp=1, fn=100, tn=900)),
