@@ -34,7 +34,7 @@ class Module(LightningModule):
 
 def seconds(callbacks: list, rows: DataLoader) -> float:
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    trainer, module = Trainer(accelerator="cpu", callbacks=callbacks, **quiet), Module()
+    trainer, module = Trainer(accelerator="cpu", callbacks=callbacks, enable_checkpointing=False, **quiet), Module()
     began = time.perf_counter()
     trainer.validate(module, rows, verbose=False)
     return time.perf_counter() - began
