@@ -184,8 +184,10 @@ def test_counting_without_looking_gives_the_same(kind: str, curves: bool):
     with deferred():
         other.update(*batch, sample=torch.arange(SAMPLES))
     assert one.tally.evidence.buckets.fingerprint == other.tally.evidence.buckets.fingerprint
-    for name, interval in one.intervals().items():  # log losses are summed from terms of single precision
-        assert other.intervals()[name].low == pytest.approx(interval.low, abs=1e-7, nan_ok=True)
+    for name, interval in one.intervals().items():
+        # Logarithms of single precision, by NumPy here and by torch there, differ in their last bit.
+        slack = 1e-8 if name.startswith("log_loss") else 1e-9
+        assert other.intervals()[name].low == pytest.approx(interval.low, abs=slack, nan_ok=True)
 
 
 @KINDS
