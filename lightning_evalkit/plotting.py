@@ -1,4 +1,4 @@
-"""Evaluations drawn with matplotlib: every function takes an evaluation, and axes to draw on if there are any."""
+"""Draws evaluations with matplotlib: every function takes an evaluation and, if you have them, axes to draw on."""
 
 from lightning_evalkit.evaluation.plots import (
     plot_confusion_matrix,

@@ -130,6 +130,13 @@ def steps_done(trainer: Trainer) -> int:
     return int(trainer.fit_loop.epoch_loop._batches_that_stepped)
 
 
+def begin_at(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
+    """Log at the step at which a checkpoint was saved; Lightning restores it for a training only."""
+    loop = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.state_dict", {})
+    steps = loop.get("_batches_that_stepped", checkpoint.get("global_step", 0))
+    trainer.fit_loop.epoch_loop._batches_that_stepped = int(steps)
+
+
 def batches(trainer: Trainer) -> Any:
     """The progress of training in its epoch."""
     return trainer.fit_loop.epoch_loop.batch_progress
@@ -208,7 +215,7 @@ RESTORING = ("resume_start", "restore_model", "restore_callbacks", "restore_trai
 
 
 def loader_states(checkpoint: dict[str, Any]) -> int:
-    """How many training loaders have saved their position in a checkpoint."""
+    """The number of training loaders that have saved their position in a checkpoint."""
     loop = checkpoint.get("loops", {}).get("fit_loop", {}).get("state_dict", {})
     return len(loop.get("combined_loader", ()))
 

@@ -1,6 +1,6 @@
 """How often do 95 % intervals contain the truth? Simulated for tables, averages over classes and AUROC.
 
-    python experiments/uncertainty/coverage.py --repetitions 2000 --write docs/intervals.md
+    python experiments/uncertainty/coverage.py --repetitions 10000 --write docs/intervals.md
 
 Expected: the default methods contain the truth in 90 to 98.5 % of samples in every cell of the grid; percentiles of the
 bootstrap fall to two thirds for good classifiers and rare positives. The table is written between the two marks of the

@@ -6,15 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lightning_evalkit.callbacks.diagnosing.folders import result_folders
 from lightning_evalkit.callbacks.diagnosing.watch import Watch
 from lightning_evalkit.callbacks.parts.restoring import RestoringCallback
 from lightning_evalkit.callbacks.parts.stage_hooks import StageHooks
 from lightning_evalkit.diagnosis.accepted import accepted
-from lightning_evalkit.diagnosis.numbers import seen_counts
 from lightning_evalkit.diagnosis.report import Diagnosis, about_subject, joined, judged, without_known
-from lightning_evalkit.diagnosis.rules import OF_THRESHOLDS
 from lightning_evalkit.diagnosis.seen import SANITY, Owner, SeenRun
-from lightning_evalkit.evaluation.diagnosing import candidates_of
 from lightning_evalkit.reports.loggers import tensorboards
 from lightning_evalkit.reports.soft_failures import SoftFailures
 from lightning_evalkit.sinks.files import write_json
@@ -37,9 +35,10 @@ class Diagnose(StageHooks, RestoringCallback):
 
     It changes no number and waits for no device within an epoch. At the end of validation or test it prints its
     findings, and prints them again only if there are new ones. ``diagnosis`` holds the last findings; they are also
-    written to diagnosis.json beside the logs and checkpoints (with ``sarif=True`` to diagnosis.sarif too) and to
-    TensorBoard's text tab. The rules on numbers look at what this package's evaluations computed in validation and
-    test, and at the tables of stock binary metrics.
+    written to TensorBoard's text tab and to diagnosis.json, in the logger's folder and beside the checkpoints if the
+    run saves any. A run without both writes no file, unless ``sarif=True`` asks for diagnosis.sarif. The rules on
+    numbers look at what this package's evaluations computed in validation and test, and at the counts of single binary
+    metrics.
 
     ``ignore`` lists codes of rules (``evalkit rules`` shows all). ``baseline`` is a JSON file of accepted findings: a
     list of fingerprints, or a diagnosis.json. With ``strict=True`` a run that has errors is saved and then ends with
@@ -60,6 +59,7 @@ class Diagnose(StageHooks, RestoringCallback):
         self._watch: Watch | None = None
         self._said: set[str] = set()
         self._found: set[str] = set()
+        self._written: set[Path] = set()
         self._failures = SoftFailures("Diagnose")
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -172,21 +172,19 @@ class Diagnose(StageHooks, RestoringCallback):
             self._watch.reported()
             self._watch.rest()
             self.diagnosis = self._judged(self._watch)
-            self._watch.own.begin(False)
+            self._watch.over()
             shown = (*self.diagnosis.issues, *(self.diagnosis.tips if self.hints else ()))
             found = {finding.fingerprint for finding in shown}
-            if trainer.is_global_zero and found != self._found:
+            if trainer.is_global_zero and (found != self._found or (found and self._writes_elsewhere(trainer))):
                 self._show(trainer, is_new=not found <= self._said)
             self._said, self._found = self._said | found, found
 
     def _judged(self, watch: Watch) -> Diagnosis:
         """Apply the rules on runs once, and the rules on numbers to every evaluation and table of the run."""
         found = [judged(watch.seen, "run", self.ignore, self.known)]
-        for metric, table, values in watch.tables():
-            numbers = replace(seen_counts(table), candidates=candidates_of(table, values))
-            unasked = () if metric.options.get("threshold", 0.5) == 0.5 else OF_THRESHOLDS
-            found.append(about_subject(judged(numbers, "numbers", self.ignore, unasked=unasked), metric.path))
-        found += watch.own.judged(self.ignore, watch.monitored)
+        for each in watch.numbers():
+            of_numbers = judged(each.numbers, "numbers", self.ignore, unasked=each.unasked)
+            found.append(about_subject(of_numbers, each.path))
         return without_known(joined(found), self.known)
 
     def _show(self, trainer: Trainer, is_new: bool = True) -> None:
@@ -199,21 +197,21 @@ class Diagnose(StageHooks, RestoringCallback):
             return
         for board in tensorboards(trainer):
             board.text("diagnosis", text.markdown(), steps_done(trainer))
-        for folder in _folders(trainer):
+        for folder in self._folders(trainer):
+            self._written.add(folder)
             write_json(folder / "diagnosis.json", self.diagnosis.to_dict())
             if self.sarif:
                 write_json(folder / "diagnosis.sarif", self.diagnosis.sarif())
+
+    def _writes_elsewhere(self, trainer: Trainer) -> bool:
+        """Whether this run has folders in which the findings of an earlier one are not written yet."""
+        return not self._written.issuperset(self._folders(trainer))
+
+    def _folders(self, trainer: Trainer) -> list[Path]:
+        return result_folders(trainer) or ([Path(trainer.default_root_dir)] if self.sarif else [])
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Put everything back; a strict run with errors ends here, after it has been saved."""
         super().teardown(trainer, pl_module, stage)
         if self.strict and self.diagnosis.errors:
             raise SystemExit(FAILED)
-
-
-def _folders(trainer: Trainer) -> list[Path]:
-    """The folders of the first logger and of checkpoints; ``trainer.log_dir`` is a collective, for all ranks."""
-    logs = getattr(trainer.logger, "log_dir", None) or getattr(trainer.logger, "save_dir", None)
-    saved = getattr(trainer.checkpoint_callback, "dirpath", None)
-    found = [Path(folder) for folder in (logs, saved) if isinstance(folder, str)]
-    return found if len(found) < 2 or found[0].resolve() not in found[1].resolve().parents else found[:1]

@@ -244,5 +244,5 @@ def _checked_separator(separator: Any) -> str:
 
 
 def _loaders(trainer: Trainer) -> int:
-    """How many dataloaders a step can distinguish; combined loaders yield one joint batch."""
+    """The number of dataloaders that a step can distinguish; combined loaders yield one joint batch."""
     return len(evaluation_loaders(trainer)) if reads_in_turn(trainer) else 1

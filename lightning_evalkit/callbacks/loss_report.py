@@ -1,4 +1,4 @@
-"""Where the validation loss comes from, epoch by epoch: why it rises while accuracy stands still."""
+"""Reports each epoch where the validation loss comes from, and why it rises while accuracy stands still."""
 
 from __future__ import annotations
 

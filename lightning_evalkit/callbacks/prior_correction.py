@@ -11,7 +11,7 @@ from lightning_evalkit.callbacks.parts.correction import Correction, has_a_place
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.reports.loggers import other_boards, tensorboards
 from lightning_evalkit.reports.soft_failures import SoftFailures
-from lightning_evalkit.sinks import figures
+from lightning_evalkit.sinks import thumbnails
 from lightning_evalkit.sinks.panels import Line, Panel
 from lightning_evalkit.trainer import RunningStage
 
@@ -71,7 +71,7 @@ class PriorCorrection(Correction):
                 corrected = (chances.logit() - shift).sigmoid()
                 lines.append(Line(chances, corrected, f"{name}logit − {shift:.3f}", number=place % 10))
             panel = Panel("Prior correction", "probability as trained", "probability as corrected", lines)
-            image = figures.thumbnail(figures.panels([panel]))
+            image = thumbnails.panel(panel)
             boards: list[Board] = [*tensorboards(trainer), *other_boards(trainer)]
             for board in boards:
                 board.image("prior_correction", image, 0)

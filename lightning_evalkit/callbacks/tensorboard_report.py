@@ -40,7 +40,7 @@ class TensorBoardReport(StageHooks):
     every n-th epoch instead. The explanation of the last epoch is a text under "findings". One chart per stage shows
     accuracy and F1 as lines of different colours; the sub-runs "accuracy" and "f1" of the run hold these lines.
     ``curves`` adds the curves of evaluations with ``curves=True``: figures, and up to ten classes or labels in the tab
-    "PR Curves".
+    "PR Curves". It warns if there is no evaluation or no TensorBoardLogger, unless it is ``optional``.
     """
 
     def __init__(
@@ -50,11 +50,12 @@ class TensorBoardReport(StageHooks):
         explanations: bool = True,
         curves: bool = True,
         stages: Sequence[str] = ("val", "test"),
+        optional: bool = False,
     ) -> None:
         for stage in stages:
             if stage not in STAGES:
                 raise DeclarationError(f"{stage!r} in stages is not known: {nearest(str(stage), STAGES)}")
-        self._failures = SoftFailures(type(self).__name__)
+        self._failures, self._optional = SoftFailures(type(self).__name__), optional
         self._drawing = Drawing(self._failures, every_n_epochs, figures, explanations, curves, stages)
         self._ended: dict[str, bool] = {}  # folder of the hyperparameters: whether the run is over
         self._lines: dict[str, tensorboard.SubRuns] = {}  # of charts, by the folder of the run
@@ -77,8 +78,9 @@ class TensorBoardReport(StageHooks):
         if stage == TrainerFn.FITTING:
             self._forget()
         boards = tensorboards(trainer)
-        # fast_dev_run replaces every logger by one that writes nothing.
-        if not boards and not getattr(trainer, "fast_dev_run", 0):
+        # fast_dev_run replaces every logger by one that writes nothing; a prediction draws nothing.
+        is_expected = not self._optional and stage != TrainerFn.PREDICTING
+        if not boards and is_expected and not getattr(trainer, "fast_dev_run", 0):
             kinds = ", ".join(type(logger).__name__ for logger in trainer.loggers) or "none"
             self._failures.warn("draw anything", f"expected a TensorBoardLogger, got {kinds}: {ADD_LOGGER}")
         for board in boards:
@@ -130,7 +132,7 @@ class TensorBoardReport(StageHooks):
         counted = self._observed.end(trainer, module, stage)
         if trainer.sanity_checking:
             return
-        if not evaluations(trainer, module):
+        if not self._optional and not evaluations(trainer, module):
             self._failures.warn(
                 "find an evaluation", f"make one an attribute of {type(module).__name__}, or remove the callback."
             )

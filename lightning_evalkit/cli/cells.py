@@ -82,7 +82,7 @@ class Cell:
 
 
 class Started(NamedTuple):
-    """When a sweep and one of its cells began, and what its files were then."""
+    """The times at which a sweep and one of its cells began, and the state of its files then."""
 
     sweep: float
     cell: float

@@ -13,7 +13,7 @@ import torch
 from jsonargparse import ArgumentError
 
 from lightning_evalkit.cli.messages import WrongError, in_one_line
-from lightning_evalkit.trainer import TrainerFn, can_save_alone, failed_while_loading, last_saved
+from lightning_evalkit.trainer import TrainerFn, begin_at, can_save_alone, failed_while_loading, last_saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +40,13 @@ def model_of(path: Any) -> dict[str, Any]:
     saved = torch.load(path, map_location="cpu", weights_only=True).get("hyper_parameters", {})
     saved.pop("_instantiator", None)
     return {"class_path": saved.pop("_class_path"), "dict_kwargs": saved} if "_class_path" in saved else saved
+
+
+def continue_from(trainer: Trainer, path: Any) -> None:
+    """Log at the step of a checkpoint, so that a test stands at the end of the training's curves."""
+    if path and Path(path).is_file():
+        with read(path):
+            begin_at(trainer, torch.load(path, map_location="cpu", weights_only=True, mmap=True))
 
 
 @contextmanager

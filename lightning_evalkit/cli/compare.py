@@ -64,6 +64,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="evalkit compare",
+        exit_on_error=False,
         description="Compare what two runs have counted: every statistic of B minus that of A, with its interval and a "
         "verdict. Runs that counted the same rows are compared row by row. Example: evalkit compare runs/a runs/b",
     )
@@ -166,10 +167,11 @@ def _notes(found: Mapping[str, Comparison], pair: Pair, chosen: Namespace) -> li
         notes.append(f"So many rows find a difference in {name} of {sizes[name]:.2g} in 80 % of cases.")
     if chosen.margin:
         notes.append(f"Tied: the difference is surely less than {chosen.margin:g}.")
-    unknown = [name for name, each in found.items() if not isfinite(each.low)]
-    if unknown:
-        notes.append(f"–: these rows do not say how far {', '.join(unknown)} can be trusted, or it is undefined.")
-    return notes
+    reasons: dict[str, list[str]] = {}
+    for name, each in found.items():
+        if not isfinite(each.low):
+            reasons.setdefault(each.no_interval, []).append(name)
+    return [*notes, *(f"–: {', '.join(names)} has no interval: {reason}." for reason, names in reasons.items())]
 
 
 def _how(each: Comparison, pair: Pair) -> str:
@@ -193,7 +195,7 @@ def _rows(evaluation: Evaluation) -> int:
 
 def _plain(found: Mapping[str, Comparison], pair: Pair) -> dict[str, Any]:
     first = next(iter(found.values()))
-    fields = ("difference", "low", "high", "p_value", "verdict", "minimum_detectable", "n")
+    fields = ("difference", "low", "high", "p_value", "verdict", "minimum_detectable", "n", "no_interval")
     statistics = {
         name: {
             **dict(zip("ab", map(_finite, pair.value(name)), strict=True)),

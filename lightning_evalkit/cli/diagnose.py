@@ -39,6 +39,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="evalkit diagnose",
+        exit_on_error=False,
         description="Say what an expert would say about numbers: equal by which identity, worse than the majority, "
         "too few samples, shifted or overconfident probabilities. Examples: evalkit diagnose --counts 40,10,10,40 ; "
         "evalkit diagnose runs/accuracy_equals_f1/balanced",

@@ -41,6 +41,7 @@ def _finding(chosen: Namespace) -> Finding:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="evalkit explain",
+        exit_on_error=False,
         description="Say whether two statistics of a confusion matrix are equal, by which identity, and at which share "
         "of positives they part; for many classes or labels likewise. Example: evalkit explain --tp 40 --fp 10 "
         "--fn 10 --tn 40",

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 EXAMPLES = {
     "fit": (
         "evalkit fit --config accuracy_equals_f1/balanced",
-        "evalkit fit --model BinaryClassifier --data BalancedDataModule --trainer.max_epochs 5",
-        "evalkit fit --model BinaryClassifier --data TabularDataModule --data.path my.csv --data.target label",
+        "evalkit fit --model BinaryClassifier --data BalancedDataModule \\\n      --trainer.max_epochs 5",
+        "evalkit fit --model BinaryClassifier --data TabularDataModule \\\n"
+        "      --data.path my.csv --data.target label",
     ),
     "validate": ("evalkit validate --run runs/accuracy_equals_f1/balanced",),
     "test": (
@@ -28,7 +29,7 @@ EXAMPLES = {
     ),
     "predict": (
         "evalkit predict --run runs/accuracy_equals_f1/balanced",
-        "evalkit predict --run runs/accuracy_equals_f1/balanced --output predictions.parquet",
+        "evalkit predict --run runs/accuracy_equals_f1/balanced \\\n      --output predictions.parquet",
     ),
 }
 
@@ -95,7 +96,7 @@ def example(command: str) -> str:
     """The example for a command without arguments."""
     lines = "\n".join(f"  {line}" for line in EXAMPLES[command])
     expected = "a model and data, or a configuration that names them" if command == "fit" else "a run, or a checkpoint"
-    return f"evalkit {command}: expected {expected}. For example:\n{lines}\nAll options: evalkit {command} --help"
+    return f"evalkit {command}: expected {expected}.\nFor example:\n{lines}\nAll options: evalkit {command} --help"
 
 
 def arrange(parser: ArgumentParser, command: str) -> None:

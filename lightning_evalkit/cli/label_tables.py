@@ -170,7 +170,7 @@ def _one(path: Path, preds: list[str], target: list[str], chosen: Namespace) -> 
             raise InputError(f"{path}: expected --positive to be a label: {nearest(chosen.positive, names)}")
         return _yes_or_no([int(name == chosen.positive) for name in preds], [int(n == chosen.positive) for n in target])
     if len(names) == 2 and chosen.task != "multiclass":
-        raise InputError(f"{path}: expected to be told which of two labels is positive, such as --positive {names[1]}.")
+        raise InputError(f"{path}: expected --positive to say which label is positive, such as --positive {names[1]}.")
     if len(names) < 2 or chosen.task == "binary":
         raise InputError(
             f"{path}: expected {'two' if chosen.task == 'binary' else 'several'} labels, got {len(names)}."

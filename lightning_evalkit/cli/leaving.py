@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lightning_evalkit.cli.main import INTERRUPTED, UNWRITTEN, main
 from lightning_evalkit.cli.signals import ending_on_signals
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 VARIABLE = "EVALKIT_EXIT_SECONDS"
 SECONDS = 60.0
 """Seconds for threads and exit handlers, some of which upload results; the environment may set another number."""
+_UNWRITTEN: list[Any] = []
+"""Streams that could not be written: Python 3.13 would say so again when it drops one."""
 
 
 def console() -> NoReturn:
@@ -108,6 +110,7 @@ def _flushed(code: int) -> int:
                 stream.flush()
         except (OSError, ValueError) as wrong:
             setattr(sys, name, None)  # say it once
+            _UNWRITTEN.append(stream)
             code = code or UNWRITTEN
             if not isinstance(wrong, BrokenPipeError):  # a reader that has left needs no explanation
                 _complain(wrong)

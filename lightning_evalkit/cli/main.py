@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import select
+import shutil
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentError, RawDescriptionHelpFormatter
 from contextlib import suppress
 from importlib import import_module
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from lightning_evalkit import __version__
 from lightning_evalkit.cli.commands import COMMANDS
-from lightning_evalkit.cli.messages import USER_ERRORS, in_one_line
+from lightning_evalkit.cli.messages import USER_ERRORS, OneLineParser, in_one_line
 from lightning_evalkit.cli.signals import Ended
+from lightning_evalkit.errors import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,28 +25,59 @@ INTERRUPTED = 130
 """The exit code of a program that was stopped by Ctrl-C."""
 UNWRITTEN = 120
 """The exit code of Python where its output could not be written."""
+NARROWEST = 20
+"""The least columns of a terminal."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; wrong use prints one readable line and gives exit code 2."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    parser = _parser()
-    if not words:
-        parser.error(f"expected a command: {', '.join(COMMANDS)}.")
-    command: str = parser.parse_args(words[:1]).command
+    command = words[0] if words else ""
+    if command not in COMMANDS:
+        return _without_command(command)
     try:
         module = import_module(f"lightning_evalkit.cli.{'training' if command in TRAINING else command}")
         code: int = module.run(words if command in TRAINING else words[1:])
     except USER_ERRORS as wrong:
         if isinstance(wrong, BrokenPipeError) and _is_unread():
             return UNWRITTEN
-        print(f"evalkit {command}: {in_one_line(wrong)}", file=sys.stderr)
+        complain(f"evalkit {command}: {_line(wrong, command)}")
         return 2
     except KeyboardInterrupt:
         return _stopped(command, "interrupted", INTERRUPTED)
     except Ended as ended:
         return _stopped(command, f"ended by {ended.name}", int(str(ended.code)))
     return code
+
+
+def _without_command(word: str) -> int:
+    """Answer ``--help`` and ``--version``, and refuse anything else that is not a command."""
+    if not word:
+        wrong = f"expected a command: {', '.join(COMMANDS)}. What they do: evalkit --help."
+    elif not word.startswith("-"):
+        wrong = f"there is no command {word!r}: {nearest(word, COMMANDS)}"
+    else:
+        try:
+            _parser().parse_args([word])
+        except ArgumentError:
+            wrong = f"there is no option {word!r} without a command. All commands: evalkit --help."
+    complain(f"evalkit: {wrong}")
+    return 2
+
+
+def _line(wrong: BaseException, command: str) -> str:
+    """An error in one line; one of a parser does not name the options, so the line says where they are."""
+    line = in_one_line(wrong)
+    is_bare = isinstance(wrong, ArgumentError)
+    return f"{line.rstrip('.')}. All options: evalkit {command} --help." if is_bare else line
+
+
+def complain(line: str) -> None:
+    """Print an error: in one line, which a terminal shows wrapped between words."""
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns - 1
+        line = fill(line, max(width, NARROWEST), break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")
+    print(line, file=sys.stderr)
 
 
 def _is_unread() -> bool:
@@ -61,8 +95,8 @@ def _stopped(command: str, how: str, code: int) -> int:
     return code
 
 
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
+def _parser() -> OneLineParser:
+    parser = OneLineParser(
         prog="evalkit",
         description="Evaluation for PyTorch Lightning whose numbers can be trusted.",
         epilog="Start with: evalkit reproduce --quick. Every command has a --help of its own.",

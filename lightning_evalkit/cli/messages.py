@@ -6,9 +6,10 @@ import ast
 import inspect
 import re
 from argparse import ArgumentError
+from argparse import ArgumentParser as PlainParser
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from lightning_evalkit.errors import DeclarationError, InputError, nearest, required
 
@@ -23,6 +24,13 @@ TOP = ("model", "data", "trainer", "optimizer", "lr_scheduler", "seed_everything
 
 class WrongError(Exception):
     """A fault of the configuration, in readable words."""
+
+
+class OneLineParser(PlainParser):
+    """A parser of options whose errors are raised, to be printed in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ArgumentError(None, message)
 
 
 USER_ERRORS = (WrongError, ArgumentError, DeclarationError, InputError, OSError)
@@ -42,6 +50,10 @@ def in_one_line(error: BaseException) -> str:
     mistyped = re.search(r"unrecognized arguments: --(\w+)", text, re.IGNORECASE)
     if mistyped and (close := get_close_matches(mistyped[1], TOP, 1)) and close[0] != mistyped[1]:
         return f"there is no option --{mistyped[1]}: did you mean --{close[0]}?"
+    lacking = re.search(r"arguments are required: (?:fit|validate|test|predict)\.(model|data)\b", text)
+    if lacking:
+        example = {"model": "BinaryClassifier", "data": "BalancedDataModule"}[lacking[1]]
+        return f"expected --{lacking[1]} CLASS, such as --{lacking[1]} {example}, or a --config that names it."
     if "Parser key" not in text and UNION not in text:
         return " ".join(text.split())
     keys = re.findall(r'Parser key "([^"]+)"', text)

@@ -31,6 +31,7 @@ SCORES = ("probabilities", "logits", "scores")
 """Keys of a dict under which a step returns scores."""
 TARGETS = ("target", "targets", "label", "labels", "y")
 """Keys of a batch under which its target stands."""
+NUMBERS = ("0", "1")
 
 Columns = dict[str, list[Any]]
 
@@ -63,7 +64,7 @@ class Predictions(BasePredictionWriter):
         added = {"row": self._rows(trainer, dataloader_idx, size, batch_indices)}
         if len(trainer.num_predict_batches) > 1:
             added["dataloader"] = [dataloader_idx] * size
-        added |= self._told(pl_module, scores, target_of(batch, size))
+        added |= _told(pl_module, getattr(trainer, "datamodule", None), scores, target_of(batch, size))
         for name, values in added.items():
             self.columns.setdefault(name, []).extend(values)
 
@@ -80,20 +81,6 @@ class Predictions(BasePredictionWriter):
         source = getattr(getattr(trainer, "datamodule", None), "predicted_rows", None)
         return rows if source is None else [int(source[row]) for row in rows]
 
-    @staticmethod
-    def _told(module: Any, scores: Mapping[str, Tensor], target: Tensor | None) -> Columns:
-        names, labels = (names_by(module), labels_by(module, scores)) if isinstance(module, Classifier) else ([], {})
-        told: Columns = {}
-        for name, values in {**scores, **labels, **({} if target is None else {"target": target})}.items():
-            if values.ndim == 2:
-                called = names if len(names) == values.shape[1] else [str(place) for place in range(values.shape[1])]
-                told |= {f"{name}_{each}": column.tolist() for each, column in zip(called, values.T, strict=True)}
-            elif names and not values.is_floating_point():  # class indices
-                told[name] = [names[code] if 0 <= code < len(names) else str(code) for code in values.tolist()]
-            else:
-                told[name] = values.tolist()
-        return told
-
     def write(self, output: str | None, folder: Path, rank: int, ranks: int) -> Path:
         """Write the table, one file for each process, and say where."""
         path = folder / "predictions.csv" if output is None else Path(output)
@@ -108,6 +95,22 @@ class Predictions(BasePredictionWriter):
         else:
             write_csv(path, [*self.columns], [*zip(*self.columns.values(), strict=True)])
         return path
+
+
+def _told(module: Any, data: Any, scores: Mapping[str, Tensor], target: Tensor | None) -> Columns:
+    """The columns of a batch; classes are called by their names."""
+    labels = labels_by(module, scores) if isinstance(module, Classifier) else {}
+    names = (names_by(module) if isinstance(module, Classifier) else ()) or names_in(data)
+    told: Columns = {}
+    for name, values in {**scores, **labels, **({} if target is None else {"target": target})}.items():
+        if values.ndim == 2:
+            called = names if len(names) == values.shape[1] else [str(place) for place in range(values.shape[1])]
+            told |= {f"{name}_{each}": column.tolist() for each, column in zip(called, values.T, strict=True)}
+        elif names and name.startswith(("label", "target")) and not values.is_floating_point():  # class indices
+            told[name] = [names[code] if 0 <= code < len(names) else str(code) for code in values.tolist()]
+        else:
+            told[name] = values.tolist()
+    return told
 
 
 def check_output(output: str | None) -> None:
@@ -160,6 +163,12 @@ def names_by(module: Any) -> Sequence[str]:
     evaluation = module.evaluation("test")
     names: Sequence[str] = getattr(evaluation, "class_names", ()) or getattr(evaluation, "label_names", ())
     return names
+
+
+def names_in(data: Any) -> Sequence[str]:
+    """The names of classes or of the two values of a target, if the data module knows any; 0 and 1 stay numbers."""
+    names: Sequence[str] = getattr(data, "class_names", ()) or getattr(data, "value_names", ())
+    return () if tuple(names) == NUMBERS else names
 
 
 def labels_by(module: Any, scores: Mapping[str, Tensor]) -> dict[str, Tensor]:

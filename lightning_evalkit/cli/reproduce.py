@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import RawDescriptionHelpFormatter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
-from lightning_evalkit.cli.messages import WrongError
+from lightning_evalkit.cli.messages import OneLineParser, WrongError
 from lightning_evalkit.cli.reproduced import SHARES_FOLDER, Reproduced
 from lightning_evalkit.cli.results import Row, measured_row, table_of
 from lightning_evalkit.cli.signals import Ended
@@ -61,11 +61,12 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
+def _parser() -> OneLineParser:
+    parser = OneLineParser(
         prog="evalkit reproduce",
-        description="Reproduce and explain why accuracy equals F1, and when it does not: three scenarios, one\n"
-        "classifier at many shares of positives, and classifiers trained at each.\nHalf a minute on two CPU cores.",
+        description="Reproduce and explain why accuracy equals F1, and when it does not: three\n"
+        "scenarios, one classifier at many shares of positives, and classifiers trained\n"
+        "at each. Half a minute on two CPU cores.",
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--out", default="runs/reproduce", help="Where everything is written (default: %(default)s).")
@@ -155,9 +156,10 @@ class Experiment:
         return str(self.out / "logs" / title.replace(" ", "_"))
 
     def _places(self, title: str, configuration: str) -> list[str]:
-        """Where a training writes, and what: TensorBoard deselects all runs of a folder that has more than forty.
+        """The options of a training that say where it writes, and what.
 
-        A report writes its lines as two runs more, so only the scenarios have one.
+        TensorBoard deselects all runs of a folder that has more than forty. A report adds two runs with its lines, so
+        only the scenarios have one.
         """
         folder = self._folder(title)
         # Each run is made once, so it needs no number: TensorBoard shows the folder's name.

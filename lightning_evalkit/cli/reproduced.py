@@ -83,14 +83,14 @@ class Reproduced:
 
     def write(self, out: Path) -> None:
         """Write everything."""
-        from lightning_evalkit.sinks import figures
+        from lightning_evalkit.sinks import figures, thumbnails
 
         projected, best = self.projected(), self.best()
         shown = self._panels(projected, best)
         figures.save(figures.panels(shown), out / FIGURE)
         write_json(out / "results.json", self.plain())
         write_text(out / "report.md", self._markdown())
-        images = [figures.thumbnail(figures.panels([panel])) for panel in shown]
+        images = [thumbnails.panel(panel) for panel in shown]
         self._log(out / "logs" / SHARES_FOLDER, images, projected, best)
 
     def plain(self) -> dict[str, Any]:

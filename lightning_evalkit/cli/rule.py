@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     """Print the page of a rule."""
-    parser = ArgumentParser(prog="evalkit rule", description="Print the page of a rule. Example: evalkit rule EK101")
+    parser = ArgumentParser(
+        prog="evalkit rule", exit_on_error=False, description="Print the page of a rule. Example: evalkit rule EK101"
+    )
     parser.add_argument("code", type=str, help="The code of the rule, such as EK101.")
     show_page(RULES[parser.parse_args(list(arguments)).code.upper()].page())
     return 0

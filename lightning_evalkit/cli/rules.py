@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     """List the rules."""
-    ArgumentParser(prog="evalkit rules", description="List what Diagnose looks for.").parse_args(list(arguments))
+    parser = ArgumentParser(prog="evalkit rules", exit_on_error=False, description="List what Diagnose looks for.")
+    parser.parse_args(list(arguments))
     rules = [RULES[code] for code in sorted(RULES)]
     rows = tuple((rule.code, rule.severity, rule.certainty, rule.name) for rule in rules)
     show_table(Table(("code", "severity", "certainty", "rule"), rows, of_words=True))

@@ -36,6 +36,11 @@ class Run(NamedTuple):
     configuration: Path
     newest: Path
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self.configuration.parent
+
     def arguments(self) -> list[str]:
         """The options that use both; options after them override them."""
         return [f"--config={self.configuration}", f"--ckpt_path={best_of(self.newest)}"]

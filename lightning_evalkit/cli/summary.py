@@ -85,9 +85,8 @@ def _path(title: str, path: str) -> str:
 
 
 def _next(ended: EvalkitCLI, folder: str | None, command: str, saved: bool) -> str:
-    if command == "fit" and saved and folder:
-        following = "predict" if ended.was_tested else "test"
-        return f"evalkit {following} --run {shlex.quote(folder)}"
-    if ended.own.run is not None:
-        return f"evalkit {'test' if command == 'validate' else 'predict'} --run {shlex.quote(ended.own.run)}"
-    return ""
+    """A test unless there was one, else a prediction, as far as module and data can."""
+    place = folder if command == "fit" and saved else ended.own.run
+    tests = ended.can("test") and command != "test" and not ended.was_tested
+    following = "test" if tests else "predict" if ended.can("predict") else ""
+    return f"evalkit {following} --run {shlex.quote(place)}" if following and place else ""

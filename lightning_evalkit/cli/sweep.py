@@ -15,7 +15,7 @@ import shutil
 import sys
 import time
 import traceback
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import RawDescriptionHelpFormatter
 from collections import Counter, defaultdict
 from itertools import product
 from math import isfinite, nan
@@ -29,7 +29,7 @@ from lightning_evalkit.cli.cells import Cell, Started, as_text
 from lightning_evalkit.cli.configurations import BASE, located
 from lightning_evalkit.cli.dependencies import texts_of, texts_of_words
 from lightning_evalkit.cli.endless import read_yaml, refuse_endless_words
-from lightning_evalkit.cli.messages import WrongError
+from lightning_evalkit.cli.messages import OneLineParser, WrongError
 from lightning_evalkit.diagnosis import Table
 from lightning_evalkit.sinks.files import write_csv, write_text
 from lightning_evalkit.sinks.terminal import progress, show_table
@@ -85,14 +85,15 @@ def _unknown(results: dict[Cell, dict[str, float]], chosen: list[str] | None) ->
     return f"there is no metric {wrong[0]!r}; logged are {', '.join(logged)}." if wrong and results else ""
 
 
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
+def _parser() -> OneLineParser:
+    parser = OneLineParser(
         prog="evalkit sweep",
-        description="Run a grid of values over any configuration of `evalkit fit` (training, then test), and put the "
-        "results into one table.\nFinished cells are not run again unless a configuration, a file or folder that an "
-        "option names, own code\nor a version has changed; every other option is passed on to each run.",
-        epilog="Example: evalkit sweep --config experiments/accuracy_equals_f1/imbalanced.yaml "
-        "--grid data.prevalence=0.5,0.2,0.1,0.01 --grid seed_everything=1,2,3",
+        description="Run a grid of values over any configuration of `evalkit fit` (training, then\n"
+        "test), and put the results into one table. Finished cells are not run again\n"
+        "unless a configuration, a file or folder that an option names, own code or a\n"
+        "version has changed; every other option is passed on to each run.",
+        epilog="Example:\n  evalkit sweep --config accuracy_equals_f1/imbalanced \\\n"
+        "      --grid data.prevalence=0.5,0.2,0.1,0.01 --grid seed_everything=1,2,3",
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -254,7 +255,7 @@ def _summary(
 
 
 def _deviation(values: list[float]) -> float:
-    """Python's own fails on NaN."""
+    """The standard deviation; Python's own function fails on NaN."""
     return stdev(values) if all(map(isfinite, values)) else nan
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +12,7 @@ from jsonargparse import ArgumentError
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
-from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning.pytorch.utilities.model_helpers import is_overridden
 
@@ -24,6 +23,7 @@ from lightning_evalkit.cli import checkpoints, run_folders, summary
 from lightning_evalkit.cli.configurations import BASE, HEADER, of_another_version, with_located
 from lightning_evalkit.cli.heads import head_among
 from lightning_evalkit.cli.help import Lines, arrange, example
+from lightning_evalkit.cli.known_warnings import without_known_warnings
 from lightning_evalkit.cli.messages import WrongError, in_one_line
 from lightning_evalkit.cli.own_options import OwnOptions, split_own
 from lightning_evalkit.cli.predictions import Predictions, check_output
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lightning_evalkit.cli.heads import Head
+    from lightning_evalkit.cli.run_folders import Run
 
 LINKED = ("num_features", "num_classes", "class_names", "num_labels", "label_names", "vocab_size")
 """Attributes of a data module that are linked to arguments of a model."""
@@ -52,6 +53,7 @@ class EvalkitCLI(LightningCLI):
 
     own = OwnOptions()
     head: Head | None = None
+    run: Run | None = None
     was_tested = False
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
@@ -138,19 +140,28 @@ class EvalkitCLI(LightningCLI):
         return super().instantiate_trainer(**kwargs)
 
     def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:  # noqa: F811
+        if self.run is not None and self.config.subcommand == "predict":
+            config = config | {"logger": False, "default_root_dir": str(self.run.folder)}  # nothing is logged
         return super()._instantiate_trainer(with_short_run_names(config), [*callbacks, *progress_bars(config)])
 
     def _run_subcommand(self, subcommand: str) -> None:
+        if subcommand in ("validate", "test"):
+            checkpoints.continue_from(self.trainer, self.config[subcommand].ckpt_path)
         with removed_after_failure(self.trainer), checkpoints.rescuing(self.trainer):
             super()._run_subcommand(subcommand)
         end_if_asked(self.trainer)
 
+    def can(self, command: str) -> bool:
+        """Whether the module and its data have what ``test`` or ``predict`` needs."""
+        steps = is_overridden(f"{command}_step", self.model)
+        return steps and any(is_overridden(f"{command}_dataloader", each) for each in (self.datamodule, self.model))
+
     def test_too(self) -> dict[str, float]:
         """Test the trained model, with the best checkpoint if there is one; skip it if there is no test."""
-        if not (is_overridden("test_step", self.model) and is_overridden("test_dataloader", self.datamodule)):
+        if not self.can("test"):
             return {}
         best = getattr(self.trainer.checkpoint_callback, "best_model_path", "")
-        with interruptible(), _without_known_warnings():
+        with interruptible(), without_known_warnings():
             self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=best or None, verbose=False)
             end_if_asked(self.trainer)
         self.was_tested = True
@@ -189,15 +200,16 @@ def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> Evalki
     """Run a command of the Lightning CLI with more callbacks; return its trainer, model and data."""
     own, words = split_own(arguments)
     check_output(own.output)
-    if own.run is not None:
-        words[1:1] = run_folders.found(own.run).arguments()
+    run = None if own.run is None else run_folders.found(own.run)
+    words[1:1] = run.arguments() if run else []
     words = with_located(words)
-    with _readable(), interruptible(), _without_known_warnings():
-        return _only(words[0], own, head_among(words))(
+    with _readable(), interruptible(), without_known_warnings():
+        return _only(words[0], own, head_among(words), run)(
             LightningModule,
             LightningDataModule,
             subclass_mode_model=True,
             subclass_mode_data=True,
+            save_config_callback=None if run and words[0] == "predict" else SaveConfigCallback,
             save_config_kwargs={"overwrite": True, "config_filename": configuration_of(words[0])},
             trainer_defaults={"callbacks": [ExactResume(), EndingPrediction(), KeepCounts(), *extra]},
             parser_kwargs={
@@ -223,33 +235,17 @@ def end_if_asked(trainer: Trainer) -> None:
         raise SIGTERMException
 
 
-def _only(command: str, options: OwnOptions, about: Head | None) -> type[EvalkitCLI]:
+def _only(command: str, options: OwnOptions, about: Head | None, used: Run | None) -> type[EvalkitCLI]:
     """Build the parser of one command only: the others take longer to build than a short training."""
 
     class OneCommand(EvalkitCLI):
-        own, head = options, about
+        own, head, run = options, about, used
 
         @staticmethod
         def subcommands() -> dict[str, set[str]]:
             return {command: LightningCLI.subcommands()[command]}
 
     return OneCommand
-
-
-KNOWN = (
-    ".*LeafSpec.*",  # Lightning's own use of torch
-    "The dirpath has changed",  # as of every run
-    ".*configure_optimizers` will be overridden.*",  # as was asked for
-    "Couldn't infer the batch indices",  # a TensorLoader provides them
-)
-
-
-@contextmanager
-def _without_known_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        for message in KNOWN:
-            warnings.filterwarnings("ignore", message=message)
-        yield
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 from lightning_evalkit.counts.binary import BinaryCounter
 from lightning_evalkit.counts.binned_scores import ScoreCounter
 from lightning_evalkit.counts.buckets import BucketCounter
+from lightning_evalkit.counts.calibration_counter import BinSums, CalibrationCounter
 from lightning_evalkit.counts.calibration_sums import Calibration
-from lightning_evalkit.counts.counter import Counter, Ledger, Totals
+from lightning_evalkit.counts.counter import ArrayTotals, BatchTotals, Counter, Ledger, Totals
 from lightning_evalkit.counts.counts import ANSWERS, Counts, real_dtype
 from lightning_evalkit.counts.counts_and_scores import CountsAndScores
 from lightning_evalkit.counts.deferral import is_deferred
@@ -21,9 +22,13 @@ from lightning_evalkit.counts.stored_scores import StoredScores
 
 __all__ = [
     "ANSWERS",
+    "ArrayTotals",
+    "BatchTotals",
+    "BinSums",
     "BinaryCounter",
     "BucketCounter",
     "Calibration",
+    "CalibrationCounter",
     "Cells",
     "CountCounter",
     "Counter",

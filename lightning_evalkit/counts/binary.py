@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals
+from lightning_evalkit.counts.counter import ArrayTotals, EagerOrDeferred, Ledger, Totals
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import checked, decided, guesses, read_at_once, unweighable
 from lightning_evalkit.counts.evidence import Evidence
@@ -23,7 +23,7 @@ from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import (
     BLOCK,
     Array,
-    above_cuts,
+    Cutting,
     any_of,
     array_of,
     ones_among,
@@ -52,18 +52,23 @@ class BinaryCounter(EagerOrDeferred):
         weights = self.predicted + Cells(fn=tables, tn=tables) if task.weighted else Cells()
         self.layout = Layout(self.masks + Cells(guessed=2 * self.guesses) + Cells(updates=1), weights)
         self.plain = not task.weighted and not task.samplewise
+        self._cutting = Cutting(task)
 
-    def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
+    def _at_once(self, preds: Tensor, target: Tensor) -> ArrayTotals:
         scores, score_kind, given = read_at_once(self.task, preds)
         samples = target.numel()
-        pairs = [(scores, target)] if samples <= BLOCK else zip(scores.split(BLOCK), target.split(BLOCK), strict=True)
-        sums = [self._block(block, truth, score_kind) for block, truth in pairs]
-        totals = sums[0] if len(sums) == 1 else None if None in sums else [sum(c) for c in zip(*sums, strict=True)]
+        if samples <= BLOCK:
+            totals = self._block(scores, target, score_kind)
+        else:
+            pairs = zip(scores.split(BLOCK), target.split(BLOCK), strict=True)
+            sums = [self._block(block, truth, score_kind) for block, truth in pairs]
+            totals = None if None in sums else [sum(cells) for cells in zip(*sums, strict=True)]
         if totals is None:
             raise InputError(self.task.complaint(preds, target, None))
         if self.guesses:
             totals += [samples > 0 and given == kind for kind in ("probabilities", "logits")]
-        return Totals(torch.from_numpy(np.array([*totals, 1], dtype=np.int64)))
+        totals.append(1)
+        return ArrayTotals(totals)
 
     def _block(self, preds: Tensor, target: Tensor, score_kind: str) -> list[Any] | None:
         """The sums over one block; None if a value is not as declared."""
@@ -97,7 +102,7 @@ class BinaryCounter(EagerOrDeferred):
             return None if above is None else [above] * len(self.task.thresholds)
         if not (within_unit(scores) if score_kind == "probabilities" else without_nan(scores)):
             return None
-        return above_cuts(scores, self.task.cuts(score_kind, kind))
+        return self._cutting(scores, score_kind, kind)
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
         above, bad, probable = decided(self.task, preds, weight)

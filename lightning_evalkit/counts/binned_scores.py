@@ -15,12 +15,11 @@ import torch
 from lightning_evalkit.counts import calibration_sums
 from lightning_evalkit.counts.counter import EagerOrDeferred, Totals, in_a_row
 from lightning_evalkit.counts.counts import real_dtype
-from lightning_evalkit.counts.decisions import checked, either, guesses, unweighable
+from lightning_evalkit.counts.decisions import checked, either, guesses, refuse_labels, unweighable
 from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.counts.histogram import weighted_histogram
 from lightning_evalkit.counts.odds import doubtful
 from lightning_evalkit.counts.scores_at_once import ScoresAtOnce
-from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,12 +63,6 @@ class ScoreCounter(ScoresAtOnce, EagerOrDeferred):
         super().__init__(task, checks)
         self.plain = not task.weighted
 
-    def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
-        """The totals of one batch of real scores."""
-        if not preds.is_floating_point():
-            raise InputError(f"expected preds to be floating-point scores, got {preds.dtype}: labels have no order.")
-        return super().count_arranged(preds, target, weight)
-
     # ---- deferred
 
     def _deferred(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
@@ -92,6 +85,7 @@ class ScoreCounter(ScoresAtOnce, EagerOrDeferred):
 
     def _looked(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Looked:
         """A batch as yes-or-no questions."""
+        refuse_labels(preds)
         if self.is_multiclass:
             preds = preds if preds.ndim == 2 else preds.movedim(1, -1).flatten(0, -2)
             target = target.reshape(-1, 1)
@@ -155,7 +149,7 @@ class ScoreCounter(ScoresAtOnce, EagerOrDeferred):
         return calibration_sums.summed(judged, asked, self.sums, weight, unused)
 
     def _judged(self, scores: Tensor, truth: Tensor, probable: Tensor | None) -> calibration_sums.Judged:
-        """What is summed over probabilities; what was guessed is judged as a probability.
+        """The terms of the sums over probabilities; guessed logits are judged as probabilities.
 
         Its calibration bin is found in the precision of the scores, as in torchmetrics.
         """

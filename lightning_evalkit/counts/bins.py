@@ -1,4 +1,4 @@
-"""Scores into the numbers of bins, in an order that no rounding breaks: a larger score is never in a lower bin.
+"""Puts scores into bins, in an order that no rounding breaks: a larger score is never in a lower bin.
 
 Fine bins follow the logit x: 1 - 4 / (4 + |x|), signed, is cut evenly, which tells scores apart where classifiers put
 them, near 0.5 as well as near certainty, and each of its steps is monotone in floating point (x / (1 + |x|) is not). A
@@ -18,12 +18,12 @@ import torch
 
 from lightning_evalkit.counts.cut_bins import CutBins
 from lightning_evalkit.counts.edges import as_probability, before, edges_of, from_order, ordered
+from lightning_evalkit.counts.numpy_path import Array, largest
 from lightning_evalkit.counts.searched import Searched
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from lightning_evalkit.counts.numpy_path import Array
     from lightning_evalkit.inputs.binning import Binning
 
 SOFT = 4.0
@@ -37,7 +37,7 @@ _MINUS_SOFT, _HALF, _STEP = -_SOFT, np.array(HALF, np.int32), np.array(1, np.int
 
 
 class Bins(Protocol):
-    """Where scores of one kind fall."""
+    """The bins of scores of one kind."""
 
     number: int
 
@@ -45,7 +45,7 @@ class Bins(Protocol):
         """The bin of each score, which was checked."""
 
     def deferred(self, scores: Tensor) -> Tensor:
-        """The bin of each score, on its device; of what is no score, any bin."""
+        """The bin of each score, on its device; any bin for NaN."""
 
     def alone(self) -> Tensor:
         """Which bins hold one value only, so that scores in them are equal."""
@@ -54,7 +54,7 @@ class Bins(Protocol):
         """The smallest score of each bin, as a probability in double precision."""
 
     def below(self) -> Tensor:
-        """The single-precision number before it, in the same form."""
+        """The single-precision number before the smallest score of each bin, in the same form."""
 
     def ends(self) -> tuple[Tensor, Tensor]:
         """The first score of each bin and the last before it, as scores in double precision."""
@@ -70,35 +70,36 @@ class FineBins(Searched):
         self._scale, self._last = np.array(self.scale, np.float32), np.array(number - 2, np.int32)
 
     def at_once(self, scores: Array) -> Array:
-        """In single precision, in place: memory is what takes the time."""
+        """Compute bins in single precision and in place, because memory takes most of the time."""
         size, sign, certain = _probable_sizes(scores) if self.probable else _logit_sizes(scores)
-        np.add(size, _SOFT, out=size)
+        size += _SOFT
         np.divide(_MINUS_SOFT, size, out=size)
-        np.add(size, _ONE, out=size)
-        np.copysign(size, sign, out=size, casting="same_kind")
-        np.add(size, _ONE, out=size)
-        np.multiply(size, self._scale, out=size)
+        size += _ONE
+        np.copysign(size, sign, out=size)
+        size += _ONE
+        size *= self._scale
         places = size.astype(np.int32)
-        np.add(places, _STEP, out=places)
-        np.minimum(places, self._last, out=places)
+        places += _STEP
+        if not self.probable:  # no probability but 0 and 1 is a logit beyond 104, whose softened size is below 0.97
+            np.minimum(places, self._last, out=places)
         if certain is not None:
             places[certain] = np.where(sign[certain] < 0, 0, self.number - 1)
         return places
 
     def deferred(self, scores: Tensor) -> Tensor:
-        """By a search, or in a graph, which makes one of many operators, and on the CPU step by step."""
+        """Search for bins on an accelerator; compute them in steps on the CPU and in a graph, which fuses them."""
         stepwise = scores.is_cpu or torch.compiler.is_compiling()
         return self._by_steps(scores) if stepwise else self.searched(scores)
 
     def begins(self, kind: torch.dtype) -> Tensor:
-        """As the bins of all scores of a precision were found."""
+        """The first score of each bin but the lowest, among the scores of a precision."""
         if kind == torch.float64:  # behind the last score of a lower bin
             cut = self.ends()[1].narrow(0, 1, self.number - 1)
             return torch.nextafter(cut, torch.full_like(cut, torch.inf))
         return torch.from_numpy(_lowest(self.number, self.probable)).narrow(0, 1, self.number - 1)
 
     def _by_steps(self, scores: Tensor) -> Tensor:
-        """As at once, with torch's operators."""
+        """Compute the same bins as ``at_once`` with torch's operators."""
         if self.probable:
             negative = scores < 0.5
             rare = torch.where(negative, scores, 1 - scores)
@@ -114,28 +115,28 @@ class FineBins(Searched):
         return torch.where(certain, ends, places.clamp(1, self.number - 2))
 
     def alone(self) -> Tensor:
-        """Only certainty."""
+        """Only the bins of certainty hold one value."""
         alone = torch.zeros(self.number, dtype=torch.bool)
         alone[0] = alone[-1] = True
         return alone
 
     def lowest(self) -> Tensor:
-        """Found by halving, as the bins are in the order of scores."""
+        """The smallest scores, found by bisection."""
         return as_probability(torch.from_numpy(_lowest(self.number, self.probable)), self.probable)
 
     def below(self) -> Tensor:
-        """Before the lowest."""
+        """The numbers before the smallest scores."""
         return as_probability(before(torch.from_numpy(_lowest(self.number, self.probable))), self.probable)
 
     def ends(self) -> tuple[Tensor, Tensor]:
-        """Found by halving once more, in double precision."""
+        """The ends, found by bisection in double precision."""
         first, cut = _fine_edges(self.number, self.probable)
         return torch.from_numpy(first), torch.from_numpy(cut)
 
 
 @lru_cache(maxsize=8)  # of arrays: a tensor that is made in a mode of torch belongs to it
 def _lowest(number: int, probable: bool) -> Array:
-    """The smallest single-precision score of every fine bin; of a bin without one, that of the next with one."""
+    """The smallest single-precision score of every fine bin; a bin without one has that of the next bin."""
     bins = FineBins(number, "probabilities" if probable else "logits")
     ends = np.array([0, 1] if probable else [-np.inf, np.inf], dtype=np.float32)
     low, high = (np.full(number, end, dtype=np.int64) for end in ordered(ends))
@@ -163,17 +164,17 @@ def _bfloat16_edges(probable: bool) -> tuple[Tensor, Tensor]:
 
 
 def _logit_sizes(scores: Array) -> tuple[Array, Array, Array | None]:
-    """How large a logit is, its sign, and where it is infinite; what single precision cannot hold is only large."""
+    """The size of each logit, its sign, and where it is infinite; a double too large for single precision is not."""
     size = np.abs(scores)
     if scores.dtype == np.float64:
         np.minimum(size, np.finfo(np.float32).max, out=size, where=size < np.inf)
     size = size.astype(np.float32, copy=False)
-    certain = np.isinf(size) if np.maximum.reduce(size, axis=None, initial=0) == np.inf else None
+    certain = np.isinf(size) if size.size and largest(size) == np.inf else None
     return size, scores, certain
 
 
 def _probable_sizes(scores: Array) -> tuple[Array, Array, Array | None]:
-    """How far a probability is from one half, on which side, and where it is 0 or 1."""
+    """The distance of each probability from one half, its side, and where it is 0 or 1."""
     rare = np.minimum(scores, _ONE - scores)  # exact in every precision
     single = rare.astype(np.float32, copy=False)
     if rare.dtype == np.float64:
@@ -185,9 +186,9 @@ def _probable_sizes(scores: Array) -> tuple[Array, Array, Array | None]:
 
 
 class BFloat16Bins:
-    """One bin per value of bfloat16, in their order: of scores in that precision nothing is lost.
+    """One bin per value of bfloat16, in their order: nothing of scores in that precision is lost.
 
-    Where ``others`` were counted too, a bin holds all that begin like its value.
+    If ``others`` were counted too, a bin holds all scores that share the first bits of its value.
     """
 
     number = 65_536
@@ -196,29 +197,29 @@ class BFloat16Bins:
         self.probable, self.others = score_kind == "probabilities", others
 
     def at_once(self, scores: Array) -> Array:
-        """By the first 16 bits; those of negative numbers run backwards."""
+        """Read the first 16 bits, whose order is reversed for negative numbers."""
         bits = (scores.astype(np.float32) + np.float32(0)).view(np.int32) >> 16  # adding 0 makes one zero of two
         return np.where(bits < 0, ~bits & 0x7FFF, bits + 0x8000)
 
     def deferred(self, scores: Tensor) -> Tensor:
-        """The same with torch's operators."""
+        """Compute the same bins with torch's operators."""
         bits = (scores.float() + 0.0).view(torch.int32) >> 16
         return torch.where(bits < 0, bits.bitwise_not() & 0x7FFF, bits + 0x8000).long()
 
     def alone(self) -> Tensor:
-        """All, as long as scores are bfloat16: the counter knows whether they are."""
+        """All bins, as long as all scores are bfloat16, which the counter knows."""
         return torch.full((self.number,), not self.others)
 
     def lowest(self) -> Tensor:
-        """The values themselves; of others that begin like a negative one, the largest in size."""
+        """The values themselves; with ``others``, the lowest score that shares the first bits of a negative value."""
         return as_probability(self._values(), self.probable)
 
     def below(self) -> Tensor:
-        """Before the values."""
+        """The numbers before the values."""
         return as_probability(before(self._values()), self.probable)
 
     def ends(self) -> tuple[Tensor, Tensor]:
-        """As of bins that hold others too, which have their ends where these have."""
+        """The ends of bins that hold others too, which are the same."""
         return _bfloat16_edges(self.probable)
 
     def _values(self) -> Tensor:

@@ -64,7 +64,7 @@ class BucketCounter:
                 f"declared buckets={self.rows.task.num_groups}, so update needs the ids of the samples (sample=ids), "
                 "or of the groups that depend on each other (cluster=ids)."
             )
-        whole = self.counter.count(preds, target, sample_weight)
+        whole = self.counter.count(preds, target, sample_weight).tensors()
         ids = [ids_of(name, each, target) for name, each in given.items()]
         parts = [_empty(part, target.device) for part in self.parts[:3]]
         memory = None if is_deferred(preds) else torch.empty(min(len(target), BLOCK), dtype=torch.int64)

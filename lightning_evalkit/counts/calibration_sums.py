@@ -44,7 +44,7 @@ class Judged(NamedTuple):
 
 def judged_answers(scores: Tensor, answers: Tensor, score_kind: str) -> Judged:
     """Yes-or-no answers: confidence is the probability of yes."""
-    given, scores, answers = scores, _real(scores), answers.bool()
+    given, scores, answers = scores, as_real(scores), answers.bool()
     confidence = scores.sigmoid() if score_kind == "logits" else scores
     log_loss = loss_of_answers(scores, answers, score_kind)
     placed = confidence if score_kind == "logits" else given
@@ -53,7 +53,7 @@ def judged_answers(scores: Tensor, answers: Tensor, score_kind: str) -> Judged:
 
 def loss_of_answers(scores: Tensor, answers: Tensor, score_kind: str) -> Tensor:
     """-ln of the probability given to each answer; infinite if that is 0."""
-    scores = _real(scores)
+    scores = as_real(scores)
     given = _given(scores, answers, score_kind)
     return -(logsigmoid(given) if score_kind == "logits" else given.log())
 
@@ -73,7 +73,7 @@ def judged_classes(scores: Tensor, target: Tensor, score_kind: str) -> Judged:
 
     The given scores decide the predicted class: probabilities of different logits may round to equal ones.
     """
-    scores = _real(scores)
+    scores = as_real(scores)
     probabilities = scores.softmax(-1) if score_kind == "logits" else scores
     label = scores.argmax(-1)
     confidence = probabilities.amax(-1)
@@ -86,12 +86,12 @@ def judged_classes(scores: Tensor, target: Tensor, score_kind: str) -> Judged:
 
 def loss_of_classes(scores: Tensor, target: Tensor, score_kind: str) -> Tensor:
     """-ln of the probability given to each target, scores of shape (N, C); infinite if that is 0."""
-    scores = _real(scores)
+    scores = as_real(scores)
     logs = scores.log_softmax(-1) if score_kind == "logits" else scores.log()
     return nll_loss(logs, target, reduction="none")
 
 
-def _real(scores: Tensor) -> Tensor:
+def as_real(scores: Tensor) -> Tensor:
     """Convert to single precision at least."""
     return scores.to(wide_dtype(scores.dtype))
 
@@ -102,7 +102,7 @@ def summed(judged: Judged, questions: Tensor | None, cells: Cells, weight: Tenso
     Everything is added in one pass: the sum of a question is that over its bins.
     """
     number, bins = shape_of(cells)
-    places = _searched(judged.placed, bins)
+    places = searched(judged.placed, bins)
     if questions is not None:
         places = places + questions * bins
     rows = torch.stack((judged.squared_error, judged.log_loss, unused.logical_not(), judged.confidence, judged.hit))
@@ -116,10 +116,10 @@ def summed(judged: Judged, questions: Tensor | None, cells: Cells, weight: Tenso
     return torch.cat(in_order(cells, *by_question.unbind(), *by_bin.unbind()))
 
 
-def _searched(placed: Tensor, bins: int) -> Tensor:
+def searched(placed: Tensor, bins: int) -> Tensor:
     """The calibration bin of each confidence, of which the last is closed."""
-    edges = _real(torch.linspace(0, 1, bins + 1, dtype=placed.dtype, device=placed.device))
-    return torch.searchsorted(edges.narrow(0, 1, bins - 1), _real(placed).contiguous(), right=True)
+    edges = as_real(torch.linspace(0, 1, bins + 1, dtype=placed.dtype, device=placed.device))
+    return torch.searchsorted(edges.narrow(0, 1, bins - 1), as_real(placed).contiguous(), right=True)
 
 
 def cells_of(number: int, bins: int) -> Cells:

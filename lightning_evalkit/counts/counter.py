@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
 
 from lightning_evalkit.counts.deferral import is_deferred
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.counts.layout import Layout
+    from lightning_evalkit.counts.numpy_path import Array
     from lightning_evalkit.inputs import Declaration
 
 
@@ -28,6 +30,23 @@ class Totals(NamedTuple):
     increments: Tensor | None = None
     """Sparse form of one batch: each index adds 1 to that integer, in addition to ``integers``."""
 
+    def add_to(self, integers: Tensor, reals: Tensor | None) -> None:
+        """Add these totals to a state in place."""
+        if self.increments is None:
+            _add_in_place(integers, self.integers)
+        else:  # at the increments only, instead of passing over the whole state
+            integers.narrow(0, 0, len(self.integers)).add_(self.integers)
+            if integers.device.type == "mps":  # only newer releases add int64 by index
+                integers.add_(histogram(self.increments, len(integers)))
+            else:  # integer sums do not depend on the order
+                integers.index_add_(0, self.increments, torch.ones_like(self.increments))
+        if self.reals is not None and reals is not None:
+            _add_in_place(reals, self.reals)
+
+    def tensors(self) -> Totals:
+        """The totals themselves."""
+        return self
+
     def dense(self, width: int) -> Totals:
         """The same totals with all integers written out."""
         if self.increments is None:
@@ -35,6 +54,48 @@ class Totals(NamedTuple):
         integers = histogram(self.increments, width)
         integers.narrow(0, 0, len(self.integers)).add_(self.integers)
         return Totals(integers, self.reals)
+
+
+class ArrayTotals(NamedTuple):
+    """The totals of one batch that was counted at once, as NumPy adds them to a state: without making tensors."""
+
+    integers: Array | list[int]
+    reals: Array | None = None
+    increments: Array | None = None
+
+    def add_to(self, integers: Tensor, reals: Tensor | None) -> None:
+        """Add these totals to a state on the CPU in place."""
+        memory = integers.numpy()
+        if self.increments is None:
+            memory += self.integers
+        else:
+            memory[: len(self.integers)] += self.integers
+            np.add.at(memory, self.increments, 1)
+        if self.reals is not None and reals is not None:
+            memory = reals.numpy()
+            memory += self.reals
+
+    def tensors(self) -> Totals:
+        """The same totals as tensors."""
+        integers = np.asarray(self.integers, dtype=np.int64)
+        others = (None if part is None else torch.from_numpy(part) for part in (self.reals, self.increments))
+        return Totals(torch.from_numpy(integers), *others)
+
+    def dense(self, width: int) -> Totals:
+        """The same totals as tensors with all integers written out."""
+        return self.tensors().dense(width)
+
+
+BatchTotals = Totals | ArrayTotals
+
+
+def _add_in_place(state: Tensor, batch: Tensor) -> None:
+    """Add with NumPy on the CPU, which skips torch's dispatcher."""
+    if state.is_cpu and not torch.compiler.is_compiling():
+        memory = state.numpy()
+        memory += batch.numpy()
+    else:
+        state.add_(batch)
 
 
 def in_a_row(parts: Sequence[Tensor]) -> Tensor | None:
@@ -64,7 +125,7 @@ class Counter(Protocol):
     def layout(self) -> Layout:
         """The layout of its totals."""
 
-    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None, /) -> Totals:
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None, /) -> BatchTotals:
         """The totals of one batch. Raises for bad values on the CPU; elsewhere they are counted as invalid."""
 
     def ledger(self, totals: Totals) -> Ledger:
@@ -80,11 +141,11 @@ class EagerOrDeferred:
     task: Any
     plain: bool
 
-    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Totals:
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> BatchTotals:
         """The totals of one batch; (N, width) where samples are counted one by one."""
         return self.count_arranged(*self.task.arranged(preds, target, sample_weight))
 
-    def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> Totals:
+    def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> BatchTotals:
         """The totals of one batch that the declaration has arranged."""
         deferred = is_deferred(preds)
         if self.plain and not deferred:
@@ -95,7 +156,7 @@ class EagerOrDeferred:
             raise InputError(self.task.complaint(preds, target, weight))
         return totals
 
-    def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
+    def _at_once(self, preds: Tensor, target: Tensor) -> ArrayTotals:
         """Check the values of a batch on the CPU, raise for bad ones, and count."""
         raise NotImplementedError
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from lightning_evalkit.counts.deferral import is_deferred
+from lightning_evalkit.counts.wide import Wide, is_moderate
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.registry import Registry
 
@@ -140,33 +141,39 @@ class Counts:
 
     def real(self) -> Counts:
         """The same counts as real tensors, in which products of counts do not overflow; real arrays as they are."""
-        return self if isinstance(self.tp, ARRAYS) else Counts(*(_real(c) for c in self.cells))
+        return self if isinstance(self.tp, (*ARRAYS, Wide)) else Counts(*(_real(c) for c in self.cells))
 
     def in_reach(self) -> Counts:
-        """Real arrays of NumPy where nobody waits for a look at values, else real tensors.
+        """Real arrays of NumPy where nobody waits for a look at values, else real tensors; weights of any size.
 
-        Python's numbers stay as they are. A statistic of a few tables takes a third of the time of torch's operators.
+        Python's numbers stay exact. A statistic of a few tables takes a third of the time of torch's operators.
         """
-        if not isinstance(self.tp, Tensor):
-            return self
-        if is_deferred(self.tp) or self.tp.requires_grad:
-            return self.real()
-        return Counts(*(cell.numpy().astype(np.float64) for cell in self.cells))
+        if not isinstance(self.tp, Tensor) or is_deferred(self.tp) or self.tp.requires_grad:
+            return self.of_any_size()
+        arrays = Counts(*(cell.numpy().astype(np.float64) for cell in self.cells))
+        return arrays.of_any_size() if self.tp.is_floating_point() else arrays
 
-    def sized(self) -> Counts:
-        """Reals by a power of two near 1, of which products neither overflow nor vanish; Python's numbers as they are.
+    def of_any_size(self) -> Counts:
+        """Numbers of which products neither overflow nor vanish.
 
-        Counts of samples do not need it; weights may have any size.
+        Counts of samples are small enough as real numbers. Weights are so too where their values show it.
         """
         if isinstance(self.tp, ARRAYS):
-            tp, fp, fn, tn = self.cells
-            _, exponent = np.frexp(np.maximum(np.maximum(tp, fp), np.maximum(fn, tn)))
-            return Counts(*(np.ldexp(cell, -exponent) for cell in self.cells))
-        if not isinstance(self.tp, Tensor) or not self.tp.is_floating_point():
+            return self if is_moderate(self.cells) else self._wide()
+        if not isinstance(self.tp, Tensor):
+            return self.as_fractions()
+        if not self.tp.is_floating_point() or self.tp.requires_grad:  # a gradient is of counts, not of weights
+            return self.real()
+        return self.real() if not is_deferred(self.tp) and is_moderate(self.cells) else self.real()._wide()
+
+    def _wide(self) -> Counts:
+        return Counts(*(Wide.of(cell) for cell in self.cells))
+
+    def as_fractions(self) -> Counts:
+        """Python's floats as fractions, products of which do not overflow; all else as it is."""
+        if not any(isinstance(cell, float) and not isinstance(cell, np.generic) for cell in self.cells):
             return self
-        _, exponent = torch.frexp(torch.stack(torch.broadcast_tensors(*self.cells)).amax(0))
-        scale = torch.exp2(-exponent.to(self.tp.dtype))
-        return Counts(*(cell * scale for cell in self.cells))
+        return Counts(*(Fraction(c) if isinstance(c, float) and isfinite(c) else c for c in self.cells))
 
     def __repr__(self) -> str:
         names = ("tp", "fp", "fn", "tn")

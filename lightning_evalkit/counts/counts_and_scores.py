@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import torch
 
-from lightning_evalkit.counts.counter import Ledger, Totals, in_a_row
+from lightning_evalkit.counts.counter import ArrayTotals, Ledger, Totals, in_a_row
 from lightning_evalkit.counts.layout import Layout
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.counts.binned_scores import ScoreCounter
+    from lightning_evalkit.counts.counter import BatchTotals
     from lightning_evalkit.counts.evidence import CountCounter, Evidence
     from lightning_evalkit.counts.layout import Cells
+    from lightning_evalkit.counts.numpy_path import Array
+
+
+Places = TypeVar("Places", "Tensor | None", "Array | None")
 
 
 class CountsAndScores:
@@ -28,14 +34,25 @@ class CountsAndScores:
         pairs = zip(counts.layout, scores.layout, strict=True)
         self.layout = Layout(*(ours.under("counts") + theirs.under("scores") for ours, theirs in pairs))
 
-    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None) -> Totals:
+    def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None) -> BatchTotals:
         """The concatenated totals of both for one batch."""
         arranged = self.task.arranged(preds, target, sample_weight)
         counts, scores = (counter.count_arranged(*arranged) for counter in (self._counts, self._scores))
+        if isinstance(counts, ArrayTotals) and isinstance(scores, ArrayTotals):
+            return self._joined(counts, scores)
+        counts, scores = counts.tensors(), scores.tensors()
         reals = [part for part in (counts.reals, scores.reals) if part is not None]
-        places = None if scores.increments is None else scores.increments + self._counts.layout.integers.width
         leading = torch.cat((counts.integers, scores.integers)) if len(scores.integers) else counts.integers
-        return Totals(leading, in_a_row(reals), places)
+        return Totals(leading, in_a_row(reals), self._moved(scores.increments))
+
+    def _joined(self, counts: ArrayTotals, scores: ArrayTotals) -> ArrayTotals:
+        reals = [part for part in (counts.reals, scores.reals) if part is not None]
+        whole = np.concatenate(reals) if len(reals) > 1 else reals[0] if reals else None
+        return ArrayTotals(np.concatenate((counts.integers, scores.integers)), whole, self._moved(scores.increments))
+
+    def _moved(self, increments: Places) -> Places:
+        """The increments of the scores behind the counts."""
+        return None if increments is None else increments + self._counts.layout.integers.width
 
     def evidence(self, totals: Totals) -> Evidence:
         """The evidence of these totals, scores included."""

@@ -1,4 +1,4 @@
-"""Bins between given thresholds: the number of thresholds that a score reaches."""
+"""Bins between given thresholds: a score's bin is the number of thresholds that it reaches."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ class CutBins(Searched):
         self.moved = {(each.device, each.dtype): each for each in (self.cuts, self.cuts.double())}
 
     def at_once(self, scores: Array) -> Array:
-        """How many cuts are not above each score."""
+        """The number of cuts that each score reaches."""
         if self.table is None or scores.dtype != np.float32:
             return np.searchsorted(self.edges, scores, side="right").astype(np.int32)
         shift, first, below, following = self.table
-        begins = ordered(scores) >> shift
-        np.clip(begins - first, 0, len(below) - 1, out=begins)
-        places: Array = below[begins] + (scores >= following[begins])
+        begins = (ordered(scores) >> shift).astype(np.intp)
+        begins -= first
+        places: Array = below.take(begins, mode="clip")
+        places += scores >= following.take(begins, mode="clip")
         return places
 
     def deferred(self, scores: Tensor) -> Tensor:
-        """The same by a binary search, in the precision of the scores."""
+        """Find the same bins by a binary search, in the precision of the scores."""
         return self.searched(scores)
 
     def begins(self, kind: torch.dtype) -> Tensor:
@@ -61,7 +62,7 @@ class CutBins(Searched):
         return torch.tensor([0.0, *self.given], dtype=torch.float64)
 
     def below(self) -> Tensor:
-        """Before the thresholds."""
+        """The numbers before the thresholds."""
         return as_probability(before(torch.tensor([0.0, *self.given])), probable=True)
 
     def ends(self) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from lightning_evalkit.counts.numpy_path import array_of, within_unit
+from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,9 +82,24 @@ def guesses(probable: Tensor | None, preds: Tensor, like: Tensor, weight: Tensor
     return guessed.expand(*like.shape[:-1], 2)
 
 
+def refuse_labels(preds: Tensor) -> None:
+    """Refuse predictions that are no scores."""
+    if not preds.is_floating_point():
+        raise InputError(f"expected preds to be floating-point scores, got {preds.dtype}: labels have no order.")
+
+
 def unweighable(weight: Tensor) -> Tensor:
     """Which real weights are negative, infinite or NaN."""
     return weight.clamp(0, torch.finfo(weight.dtype).max) != weight
+
+
+def refuse_endless(weights: Tensor) -> None:
+    """Refuse finite weights whose sum over the last dimension is not: areas would be wrong without a sign of it."""
+    if bool(weights.sum(-1).isinf().any()):
+        raise InputError(
+            "expected weights whose sum a floating-point number can hold, got more: divide all of them by a common "
+            "factor, which changes no statistic."
+        )
 
 
 def either(first: Tensor, *others: Tensor | None) -> Tensor:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.counts.buckets import Buckets
     from lightning_evalkit.counts.calibration_sums import Calibration
-    from lightning_evalkit.counts.counter import Totals
+    from lightning_evalkit.counts.counter import BatchTotals, Totals
     from lightning_evalkit.counts.counts import Counts
     from lightning_evalkit.counts.score_counts import ScoreCounts
     from lightning_evalkit.inputs import Declaration
@@ -62,7 +62,7 @@ class EvidenceCounter(Counter, Protocol):
 class CountCounter(EvidenceCounter, Protocol):
     """A counter of decisions: at a threshold, of classes or of labels."""
 
-    def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None, /) -> Totals:
+    def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None, /) -> BatchTotals:
         """The totals of one batch that the declaration has arranged."""
 
     def counts(self, totals: Totals) -> Counts:

@@ -6,7 +6,7 @@ order or size is never read as this one.
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Cells:
 
     def flat(self, **parts: Sequence[Item]) -> list[Item]:
         """The items of all stored cells in their order."""
-        return [item for name in self._stored for item in parts[name]]
+        return list(chain.from_iterable(map(parts.__getitem__, self._stored)))
 
     def parts(self, **parts: Item) -> list[Item]:
         """One item for each stored cell, in their order: arrays or tensors to concatenate."""

@@ -31,7 +31,7 @@ def _certain(number: int) -> Tensor:
 
 
 def _within(bins: FineBins, part: float) -> Tensor:
-    """As bins are cut: evenly in 1 - 4 / (4 + size), signed."""
+    """The logit at a share of the way through fine bins, which are even in 1 - 4 / (4 + size), signed."""
     soft = (torch.arange(bins.number, dtype=torch.float64) - 1 + part) / bins.scale - 1
     size = SOFT / (1 - soft.abs()).clamp(min=0) - SOFT
     if bins.probable:  # the size is that of the bits of the rarer side's probability
@@ -42,7 +42,7 @@ def _within(bins: FineBins, part: float) -> Tensor:
 
 
 def _values(bins: BFloat16Bins, alone: Tensor, part: float) -> Tensor:
-    """The value of a bin, or between it and the largest in size of others that begin like it."""
+    """The value of a bin, or a logit between it and the largest that shares its first bits."""
     first = bins._values()
     far = (first.view(torch.int32) | 0xFFFF).view(torch.float32)
     low, high = (torch.where(first.signbit(), *ends).double() for ends in ((far, first), (first, far)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from lightning_evalkit.counts.counter import EagerOrDeferred, Ledger, Totals, in_a_row
+from lightning_evalkit.counts.counter import ArrayTotals, EagerOrDeferred, Ledger, Totals, in_a_row
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import checked, decided, guesses, read_at_once, unweighable
 from lightning_evalkit.counts.evidence import Evidence
@@ -18,10 +18,11 @@ from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.numpy_path import (
     BLOCK,
     Array,
-    above_cuts,
+    Cutting,
     any_of,
     array_of,
     ones_among,
+    rows_with_any,
     true_per_column,
     true_per_row,
     within_unit,
@@ -59,27 +60,36 @@ class MultilabelCounter(EagerOrDeferred):
         self.numbers = Cells(ignored=1, elements=1)
         self.weights = predicted + Cells(fn=labels, tn=labels) if task.weighted else Cells()
         self.rows = Cells(sample_sums=rows, sample_weights=rows)
-        integers = self.marginals + self.numbers + Cells(guessed=2 * self.guesses) + Cells(updates=1)
-        self.layout = Layout(integers, self.weights + self.rows)
+        of_batch = Cells(guessed=2 * self.guesses, updates=1)
+        self.layout = Layout(self.marginals + self.numbers + of_batch, self.weights + self.rows)
+        self._of_batch, self._block_rows = [0] * of_batch.width, max(BLOCK // labels, 1)
         self.plain = not task.weighted and not task.samplewise
+        self._cutting = Cutting(task, by_column=len(task.thresholds) > 1)
 
     # ---- at once
 
-    def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
+    def _at_once(self, preds: Tensor, target: Tensor) -> ArrayTotals:
         scores, score_kind, given = read_at_once(self.task, preds)
-        rows = max(BLOCK // self.task.num_labels, 1)
-        blocks = [(scores, target)] if len(preds) <= rows else zip(scores.split(rows), target.split(rows), strict=True)
-        sums = [self._block(block, truth, score_kind) for block, truth in blocks]
-        if any(part is None for part in sums):
+        rows = self._block_rows
+        if preds.shape[0] <= rows:
+            sums = self._block(scores, target, score_kind)
+        else:
+            pairs = zip(scores.split(rows), target.split(rows), strict=True)
+            sums = _added([self._block(block, truth, score_kind) for block, truth in pairs])
+        if sums is None:
             raise InputError(self.task.complaint(preds, target, None))
-        columns, reals = sums[0] if len(sums) == 1 else _added(sums)  # type: ignore[misc]
-        used = target.numel() > 0
-        guessed = [used and given == kind for kind in ("probabilities", "logits")] if self.guesses else []
-        integers = np.concatenate((columns, guessed, (1,))).astype(np.int64)
-        return Totals(torch.from_numpy(integers), torch.from_numpy(reals) if self.task.sample_sums else None)
+        integers, reals = sums
+        if self.guesses:
+            used = target.numel() > 0
+            integers[-3:-1] = [used and given == kind for kind in ("probabilities", "logits")]
+        integers[-1] = 1
+        return ArrayTotals(integers, reals)
 
-    def _block(self, preds: Tensor, target: Tensor, score_kind: str) -> tuple[Array, Array] | None:
-        """The sums over the elements of one block, and over its samples; None for values that are not declared."""
+    def _block(self, preds: Tensor, target: Tensor, score_kind: str) -> tuple[Array, Array | None] | None:
+        """The sums over the elements of one block, and over its samples; None for values that are not declared.
+
+        What concerns the batch is left 0 at the end.
+        """
         scores, truth = array_of(preds), array_of(target)
         used = None
         if self.task.ignore_index is not None:
@@ -91,30 +101,24 @@ class MultilabelCounter(EagerOrDeferred):
         if used is not None:
             above = above & used
         both = above & positive
-        tp, predicted, positives = true_per_column(both), true_per_column(above), true_per_column(positive)
-        looked = float(len(truth)) if used is None else true_per_column(used)
+        tp, predicted, positives = true_per_column(both, above, positive)
+        looked = truth.shape[0] if used is None else true_per_column(used)[0]
         ignored = 0 if used is None else used.size - np.count_nonzero(used)
         sums = self.marginals.parts(tp=tp, fp=predicted - tp, positives=positives, negatives=looked - positives)
-        numbers: Any = self.numbers.flat(ignored=(ignored,), elements=(truth.size,))
-        columns: Array = np.concatenate((*sums, numbers), dtype=np.float64)
-        return columns, self._row_sums_of(both, above, positive, used)
+        numbers: Any = self.numbers.flat(ignored=(ignored,), elements=(truth.size,)) + self._of_batch
+        columns: Array = np.concatenate((*sums, numbers), dtype=np.int64, casting="unsafe")
+        return columns, self._row_sums_of(both, above, positive, used) if self.task.sample_sums else None
 
     def _above(self, scores: Array, score_kind: str, kind: torch.dtype) -> Array | None:
         if score_kind == "labels":
             return ones_among(scores)
         if not (within_unit(scores) if score_kind == "probabilities" else without_nan(scores)):
             return None
-        cuts = self.task.cuts(score_kind, kind)
-        if len(cuts) == 1:
-            return above_cuts(scores, cuts)[0]
-        above: Array = scores > np.array(cuts, dtype=scores.dtype)  # it holds numbers of the type exactly
-        return above
+        return self._cutting(scores, score_kind, kind)[0]
 
     def _row_sums_of(self, both: Array, above: Array, positive: Array, used: Array | None) -> Array:
-        if not self.task.sample_sums:
-            return np.zeros(0)
-        wrong, samples = np.count_nonzero(true_per_row(above ^ positive)), len(above)
-        looked = samples if used is None else np.count_nonzero(true_per_row(used))
+        wrong, samples = rows_with_any(above ^ positive), above.shape[0]
+        looked = samples if used is None else rows_with_any(used)
         exact = looked - wrong  # errors are always used
         if not self.row_values:
             kept = self.rows.flat(sample_sums=(looked, exact), sample_weights=(samples, looked))
@@ -225,6 +229,10 @@ class MultilabelCounter(EagerOrDeferred):
         )
 
 
-def _added(sums: list[Any]) -> tuple[Array, Array]:
-    columns, reals = (np.sum(parts, axis=0) for parts in zip(*sums, strict=True))
-    return columns, reals
+def _added(sums: list[tuple[Array, Array | None] | None]) -> tuple[Array, Array | None] | None:
+    """The sums over all blocks; None if a block has values that are not declared."""
+    blocks = [block for block in sums if block is not None]
+    if len(blocks) < len(sums):
+        return None
+    rows = [row for _, row in blocks if row is not None]
+    return np.sum([columns for columns, _ in blocks], axis=0), np.sum(rows, axis=0) if rows else None

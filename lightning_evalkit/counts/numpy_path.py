@@ -15,6 +15,8 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from lightning_evalkit.inputs import Thresholded
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BLOCK = 65_536
@@ -31,10 +33,26 @@ def array_of(values: Tensor) -> Array:
     return array
 
 
+ONE = {np.dtype(kind): np.array(1, kind) for kind in "bBhHiIlLqQefd"}
+"""The number 1 of each type but bool: NumPy compares an array of its own type twice as fast as a Python number."""
+
+
 def ones_among(values: Array) -> Array | None:
     """Which values are 1, if all others are 0, else None; NaN counts as nonzero."""
-    mask: Array = values if values.dtype == np.bool_ else values == 1
+    one = ONE.get(values.dtype)
+    if one is None:
+        return values
+    mask: Array = values == one
+    if values.dtype == np.int64:
+        return mask if not values.size or largest(values.view(np.uint64)) <= 1 else None
     return mask if np.count_nonzero(mask) == np.count_nonzero(values) else None
+
+
+def zeros_and_ones(values: Array) -> Array | None:
+    """The values if all are 0 or 1, as whole numbers or as a mask of the ones, else None."""
+    if values.dtype == np.int64:
+        return values if within(values, 2) else None
+    return ones_among(values)
 
 
 def any_of(values: Array, numbers: tuple[int, ...]) -> Array:
@@ -45,16 +63,46 @@ def any_of(values: Array, numbers: tuple[int, ...]) -> Array:
     return np.isin(values, numbers) if numbers else np.zeros(values.shape, dtype=np.bool_)
 
 
+def tensor_of(scores: Array, kind: torch.dtype) -> Tensor:
+    """Scores in the precision in which they came, which may be one that NumPy lacks."""
+    return torch.from_numpy(np.ascontiguousarray(scores)).to(kind)
+
+
+def largest(values: Array) -> Any:
+    """The largest value as a Python number, or NaN; of few values a search takes a quarter of a reduction's time."""
+    return values.item(values.argmax())
+
+
+def smallest(values: Array) -> Any:
+    """The smallest value, likewise."""
+    return values.item(values.argmin())
+
+
+BITS = {2: (np.uint16, 0x3C00), 4: (np.uint32, 0x3F80_0000), 8: (np.uint64, 0x3FF0_0000_0000_0000)}
+"""For real numbers of so many bytes: unsigned numbers with the same bits, and the one with those of 1."""
+
+
 def within_unit(scores: Array) -> bool:
     """Whether every score is in [0, 1]; NaN is not."""
-    return not scores.size or bool(
-        np.minimum.reduce(scores, axis=None) >= 0 and np.maximum.reduce(scores, axis=None) <= 1
-    )
+    if not scores.size:
+        return True
+    kind, one = BITS[scores.itemsize]
+    # Read as unsigned numbers, scores in [0, 1] are in order and below all others: one pass, except for -0.0.
+    if largest(scores.view(kind)) <= one:
+        return True
+    return bool(smallest(scores) >= 0 and largest(scores) <= 1)
 
 
 def without_nan(scores: Array) -> bool:
     """Whether every score is a number."""
-    return not scores.size or not math.isnan(np.maximum.reduce(scores, axis=None))
+    return not scores.size or not math.isnan(largest(scores))
+
+
+def is_endless(scores: Array) -> bool:
+    """Whether the largest logit of a row is infinite, so that a softmax is no number."""
+    if not scores.size or (largest(scores) < math.inf and smallest(scores) > -math.inf):
+        return False
+    return bool(np.isinf(scores.max(1)).any())
 
 
 def within(values: Array, size: int) -> bool:
@@ -62,14 +110,16 @@ def within(values: Array, size: int) -> bool:
     if not values.size:
         return True
     if values.dtype == np.int64:  # read as unsigned, negative values are above every size
-        return int(np.maximum.reduce(values.view(np.uint64), axis=None)) < size
-    return int(np.minimum.reduce(values, axis=None)) >= 0 and int(np.maximum.reduce(values, axis=None)) < size
+        return bool(largest(values.view(np.uint64)) < size)
+    return bool(smallest(values) >= 0 and largest(values) < size)
 
 
-def true_per_column(mask: Array) -> Array:
-    """How many are true in each column; by a matrix product, exact for at most 2**24 rows."""
-    numbers = mask.astype(np.float32)
-    counts: Array = _ones(len(mask)) @ numbers
+def true_per_column(*masks: Array) -> Array:
+    """How many are true in each column of each mask; by one matrix product, exact for at most 2**24 rows."""
+    numbers = np.empty((len(masks), *masks[0].shape), np.float32)
+    for place, mask in enumerate(masks):
+        numbers[place] = mask
+    counts: Array = _ones(masks[0].shape[0]) @ numbers
     return counts
 
 
@@ -80,13 +130,45 @@ def true_per_row(mask: Array) -> Array:
     return counts
 
 
+def rows_with_any(mask: Array) -> int:
+    """How many rows have a true element; a row is read as one value of as many bytes."""
+    return int(np.count_nonzero(np.ascontiguousarray(mask).view(_bytes(mask.shape[1]))))
+
+
+@lru_cache(maxsize=16)
+def _bytes(number: int) -> np.dtype[Any]:
+    return np.dtype((np.void, number))
+
+
 @lru_cache(maxsize=16)
 def _ones(length: int) -> Array:
     return np.ones(length, np.float32)
 
 
-def above_cuts(scores: Array, cuts: tuple[float, ...]) -> list[Array]:
-    """Which scores are above each cut; cuts are numbers of the scores' original type."""
-    if scores.dtype == np.float16:
-        scores = scores.astype(np.float32)  # once, as every comparison would
-    return [scores > cut for cut in cuts]
+class Cutting:
+    """Cuts scores at the cuts of a declaration, which are numbers of the scores' type."""
+
+    def __init__(self, task: Thresholded, by_column: bool = False) -> None:
+        """Make a cutting of every score at all cuts, or of each column at its own."""
+        self._task, self._by_column = task, by_column
+        self._cuts: dict[tuple[str, torch.dtype], list[Array]] = {}
+
+    def __call__(self, scores: Array, score_kind: str, kind: torch.dtype) -> list[Array]:
+        """Which scores, given in this type, are above each cut."""
+        if kind is torch.float16:
+            scores = scores.astype(np.float32)  # once, as every comparison would
+        cuts = self._cuts.get((score_kind, kind)) or self._prepared(scores, score_kind, kind)
+        return list(map(scores.__gt__, cuts))
+
+    def _prepared(self, scores: Array, score_kind: str, kind: torch.dtype) -> list[Array]:
+        """The cuts as arrays, which are compared twice as fast as Python numbers."""
+        cuts = self._task.cuts(score_kind, kind)
+        arrays = [np.array(cut, scores.dtype) for cut in ([cuts] if self._by_column else cuts)]
+        self._cuts[score_kind, kind] = arrays
+        return arrays
+
+
+@lru_cache(maxsize=16)
+def row_begins(size: int, width: int) -> Array:
+    """The places in memory at which the rows of a matrix begin; not to be changed."""
+    return np.arange(0, size, width)

@@ -52,7 +52,7 @@ def odds_error(odds: Tensor) -> Tensor:
 
 
 def doubtful(bins: Bins, odds: Array) -> int:
-    """How many log-odds, of shape (M, K), are so near the edge of a bin that rounding may have moved them across."""
+    """The number of log-odds, of shape (M, K), so near the edge of a bin that rounding may have moved them across."""
     error = odds_error(torch.from_numpy(odds)).numpy()
     with np.errstate(over="ignore"):  # infinities are beyond all edges too
         low, high = odds - error, odds + error

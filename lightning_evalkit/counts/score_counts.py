@@ -74,7 +74,7 @@ class LimitsAt(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoreCounts:
-    """How many samples, or how much weight, have a score in each bin, from the lowest to the highest.
+    """The number or weight of samples with a score in each bin, from the lowest bin to the highest.
 
     ``yes`` and ``no`` are of shape (questions, bins). A bin that is ``alone`` holds one value, so its scores are
     equal; scores of other bins are known only to the bin. ``lowest`` and ``highest`` are the ends of each bin as
@@ -85,7 +85,7 @@ class ScoreCounts:
     yes: Tensor
     no: Tensor
     bins: Limits | Callable[[], Limits | LimitsAt]
-    """What is known about each bin, or how it is found."""
+    """The limits of each bin, or a function that finds them."""
     given: bool = False
     """Whether the bins lie between thresholds given by a user."""
     reach: int = 0
@@ -99,7 +99,7 @@ class ScoreCounts:
 
     @cached_property
     def limits(self) -> Limits | LimitsAt:
-        """What is known about each bin."""
+        """The limits of each bin."""
         return self.bins if isinstance(self.bins, Limits) else self.bins()
 
     @property
@@ -119,7 +119,7 @@ class ScoreCounts:
 
     @property
     def edges(self) -> Edges:
-        """Where thresholds are."""
+        """The thresholds that begin with each bin."""
         return self.limits.edges
 
     def only(self, place: int) -> ScoreCounts:

@@ -16,6 +16,7 @@ from lightning_evalkit.counts import calibration_sums
 from lightning_evalkit.counts.bins import BFloat16Bins, Bins, bins_of
 from lightning_evalkit.counts.counter import Ledger
 from lightning_evalkit.counts.counts import real_dtype
+from lightning_evalkit.counts.decisions import refuse_endless
 from lightning_evalkit.counts.layout import Cells, Layout
 from lightning_evalkit.counts.odds import reach
 from lightning_evalkit.counts.score_counts import Edges, Limits, LimitsAt, ScoreCounts
@@ -90,6 +91,7 @@ class ScoreTotals:
         """The numbers of no and yes in each bin, of shape (questions, bins)."""
         if self.task.weighted and totals.reals is not None:
             kept = self.layout.reals.read(totals.reals, "histogram")
+            refuse_endless(kept.unflatten(-1, (-1, 2 * self.bins.number)))
         else:
             kept = self.layout.integers.read(totals.integers, "histogram")
         parts: tuple[Tensor, ...] = kept.to(histogram_device(kept.device)).view(-1, 2, self.bins.number).unbind(1)

@@ -12,17 +12,22 @@ import numpy as np
 import torch
 
 from lightning_evalkit.counts import sums_at_once
-from lightning_evalkit.counts.counter import Totals
+from lightning_evalkit.counts.counter import ArrayTotals
 from lightning_evalkit.counts.counts import real_dtype, wide_dtype
+from lightning_evalkit.counts.decisions import refuse_labels
 from lightning_evalkit.counts.numpy_path import (
     BLOCK,
     Array,
     any_of,
     array_of,
+    is_endless,
     ones_among,
+    row_begins,
+    tensor_of,
     within,
     within_unit,
     without_nan,
+    zeros_and_ones,
 )
 from lightning_evalkit.counts.odds import class_log_odds, doubtful
 from lightning_evalkit.counts.score_totals import ScoreTotals
@@ -35,9 +40,11 @@ if TYPE_CHECKING:
 
 
 class Block(NamedTuple):
-    """What a part of a batch adds: places of the state that are one higher, sums over probabilities, and numbers."""
+    """The additions of a part of a batch: places of the state to add 1 to, sums over probabilities, and numbers."""
 
     places: Array
+    counted: Array | None
+    """The histogram of the places, in their stead where it is shorter."""
     sums: Array | None
     ignored: int
     doubtful: int
@@ -48,115 +55,134 @@ class ScoresAtOnce(ScoreTotals):
 
     def __init__(self, task: Declaration, checks: bool) -> None:
         super().__init__(task)
-        self.checks, self._number = checks, np.array(self.bins.number)
+        self.checks, self._number = checks, np.array(self.bins.number, np.int32)
+        self._ignores, self._rows = bool(task.ignored), max(BLOCK // self.num_curves, 1)
+        self._books = np.zeros(self.books.width, np.int64)
+        self._books[self.books.begins["updates"]] = 1
 
     @cached_property
     def _questions(self) -> Array:
-        """Their numbers; made when first needed, as a state of very many is refused."""
-        return np.arange(self.num_curves)
+        """The numbers of the questions; made when first needed, because a state of very many is refused."""
+        return np.arange(self.num_curves, dtype=np.int32)
 
     @cached_property
     def _begins(self) -> Array:
-        """Where the histogram of each question begins."""
-        begins: Array = self._questions * (2 * self.bins.number) + self.books.width
+        """The places at which the histogram of each question begins."""
+        begins: Array = self._questions * np.int32(2 * self.bins.number) + np.int32(self.books.width)
         return begins
 
-    def _at_once(self, preds: Tensor, target: Tensor) -> Totals:
-        probable = self.guesses and self._probable(array_of(preds), target)
-        rows = max(BLOCK // self.num_curves, 1)
-        if preds.shape[0] <= rows:
-            block = self._block(preds, target, probable)
+    @cached_property
+    def _halves(self) -> Array:
+        """The places at which the bins of no and those of yes begin, if there is one question."""
+        return np.array((self.books.width, self.books.width + self.bins.number), np.int32)
+
+    def _at_once(self, preds: Tensor, target: Tensor) -> ArrayTotals:
+        refuse_labels(preds)
+        scores, truth, kind = array_of(preds), array_of(target), preds.dtype
+        marks = self.task.marks(target.dtype) if self._ignores else ()
+        probable = self.guesses and self._probable(scores, truth, marks)
+        if len(scores) <= self._rows:
+            block = self._block(scores, truth, probable, kind, marks)
         else:
-            pairs = zip(preds.split(rows), target.split(rows), strict=True)
-            block = _joined([self._block(scores, truth, probable) for scores, truth in pairs])
+            parts = [slice(begin, begin + self._rows) for begin in range(0, len(scores), self._rows)]
+            block = _joined([self._block(scores[part], truth[part], probable, kind, marks) for part in parts])
         if block is None:
             raise InputError(self.task.complaint(preds, target, None))
-        books = self.books.flat(
-            doubtful=(block.doubtful,),
-            guessed=(probable, not probable) if preds.numel() else (0, 0),
-            ignored=(block.ignored,),
-            invalid=(0,),
-            updates=(1,),
-        )
-        integers, reals = np.array(books, dtype=np.int64), None if block.sums is None else torch.from_numpy(block.sums)
-        if len(block.places) < self.layout.integers.width:
-            return Totals(torch.from_numpy(integers), reals, torch.from_numpy(block.places))
+        integers, begins = self._books.copy(), self.books.begins
+        if self.guesses and scores.size:
+            integers[begins["guessed"] + (not probable)] = 1
+        if block.doubtful:
+            integers[begins["doubtful"]] = block.doubtful
+        integers[begins["ignored"]] = block.ignored
+        if block.counted is None and len(block.places) < self.layout.integers.width:
+            return ArrayTotals(integers, block.sums, block.places.astype(np.int64, copy=False))
         dense = np.bincount(block.places, minlength=self.layout.integers.width)
+        if block.counted is not None:
+            dense += block.counted
         dense[: len(integers)] += integers
-        return Totals(torch.from_numpy(dense), reals)
+        return ArrayTotals(dense, block.sums)
 
-    def _probable(self, scores: Array, target: Tensor) -> bool:
+    def _probable(self, scores: Array, truth: Array, marks: tuple[int, ...]) -> bool:
         """Whether all scores that are not ignored are in [0, 1]."""
         probable = within_unit(scores)
-        if probable or not self.task.ignored:
+        if probable or not marks:
             return probable
-        used = ~any_of(array_of(target), self.task.marks(target.dtype))
-        return within_unit((np.moveaxis(scores, 1, -1) if self.is_multiclass else scores)[used])
+        return within_unit((np.moveaxis(scores, 1, -1) if self.is_multiclass else scores)[~any_of(truth, marks)])
 
-    def _block(self, preds: Tensor, target: Tensor, probable: bool) -> Block | None:
-        """What one block adds; None if a value is not what was declared."""
-        scores, truth, questions = array_of(preds), array_of(target), self._questions
+    def _block(
+        self, scores: Array, truth: Array, probable: bool, kind: torch.dtype, marks: tuple[int, ...]
+    ) -> Block | None:
+        """The additions of one block; None if a value is not what was declared."""
+        questions = self._questions
         if self.is_multiclass:
             scores = scores if scores.ndim == 2 else np.moveaxis(scores, 1, -1).reshape(-1, self.num_curves)
             truth = truth.ravel()
         elements = scores.size
-        if self.task.ignored:
-            used = ~any_of(truth, self.task.marks(target.dtype))
+        if marks:
+            used = ~any_of(truth, marks)
             scores, truth = scores[used], truth[used]
             questions = np.nonzero(used)[1] if self.labels else questions
-        if self._refused(scores, truth, probable):
+        answers = self._answers_at_once(scores, truth, probable)
+        if answers is None:
             return None
-        answers = truth.astype(np.int64, copy=False) if self.is_multiclass else truth == 1
-        values, sums = self._values(scores, probable, preds.dtype), None
+        values, sums = self._values(scores, probable, kind), None
         if self.sums.width:
             asked = np.broadcast_to(questions, truth.shape) if self.judged > 1 else None
-            sums = self._summed(scores, answers, probable, asked, preds.dtype)
-        places = self._places_at_once(values, answers, questions)
-        return Block(places, sums, elements - scores.size, self._doubt(values))
+            sums = self._summed(scores, answers, probable, asked, kind)
+        places, counted = self._places_at_once(values, answers, questions), None
+        if len(places) >= self.layout.integers.width:
+            counted, places = np.bincount(places, minlength=self.layout.integers.width), places[:0]
+        return Block(places, counted, sums, elements - scores.size, self._doubt(values))
 
-    def _refused(self, scores: Array, truth: Array, probable: bool) -> bool:
-        """Whether a value is not what was declared."""
+    def _answers_at_once(self, scores: Array, truth: Array, probable: bool) -> Array | None:
+        """The classes, or which answers are yes; None if a value is not what was declared."""
         logits = self.score_kind == "logits" or (self.guesses and not probable)
-        if self.checks:
-            # Guessed probabilities were looked at, and are what they are.
-            fine = without_nan(scores) if logits else self.guesses or within_unit(scores)
-            known = within(truth, self.num_curves) if self.is_multiclass else ones_among(truth) is not None
-            if not (fine and known):
-                return True
-        return self.is_multiclass and logits and _endless(scores)
+        # Guessed probabilities were looked at, and are what they are.
+        if self.checks and not (without_nan(scores) if logits else self.guesses or within_unit(scores)):
+            return None
+        if not self.is_multiclass:
+            plain = not (self.labels or self.sums.width)  # a place is looked up: by numbers that takes half the time
+            return (zeros_and_ones if plain else ones_among)(truth) if self.checks else truth == 1
+        if (self.checks and not within(truth, self.num_curves)) or (logits and is_endless(scores)):
+            return None
+        return truth.astype(np.int64, copy=False)
 
     def _places_at_once(self, values: Array, answers: Array, questions: Array) -> Array:
-        """Where the state is higher by each element."""
+        """The place of the state to which each element adds 1."""
+        bins = self.bins.at_once(values)
         if self.is_multiclass:
-            places: Array = self._begins + self.bins.at_once(values)
-            places[np.arange(len(places)), answers] += self._number
-            return places.ravel()
-        places = answers * self._number
-        places += self._begins.take(questions) if self.labels else self._begins
-        places += self.bins.at_once(values)
-        return places.ravel()
+            in_a_row = bins.ravel()
+            in_a_row[row_begins(bins.size, self.num_curves) + answers] += self._number
+            return (in_a_row.reshape(bins.shape) + self._begins).ravel()
+        if self.labels:
+            places: Array = answers * self._number
+            places += bins
+            return (places + (self._begins.take(questions) if len(places.shape) == 1 else self._begins)).ravel()
+        places = self._halves.take(answers)
+        places += bins
+        return places
 
     def _doubt(self, values: Array) -> int:
-        """How many scores are in doubt, or no bfloat16 numbers, where that matters."""
+        """The number of scores that are in doubt or not bfloat16 numbers, where that matters."""
         if self.kind == "bfloat16":
             single = values.astype(np.float32)
             return int(np.count_nonzero((single.view(np.int32) & 0xFFFF != 0) | (single != values)))
         return doubtful(self.bins, values) if self.computed else 0
 
     def _values(self, scores: Array, probable: bool, kind: torch.dtype) -> Array:
-        """Scores as they are put into bins."""
+        """The scores in the form in which they are put into bins."""
         if not self.computed and (probable or not self.guesses):
             return scores
-        return array_of(self._as_binned(_tensor(scores, kind), probable))
+        return array_of(self._as_binned(tensor_of(scores, kind), probable))
 
     def _summed(self, scores: Array, answers: Array, probable: bool, asked: Array | None, kind: torch.dtype) -> Array:
-        """The sums over probabilities; what was guessed is judged as a probability.
+        """The sums over probabilities; guessed logits are judged as probabilities.
 
         Its calibration bin is found in the precision of the scores, as in torchmetrics.
         """
         judge = sums_at_once.judged_classes if self.is_multiclass else sums_at_once.judged_answers
         if self.guesses and not probable:
-            given = _tensor(scores, kind)
+            given = tensor_of(scores, kind)
             judged = judge(array_of(self._squashed(given.double())), answers, self.score_kind)
             placed = self._squashed(given).amax(-1).float() if self.is_multiclass else self._squashed(given)
             confidence, kind = array_of(placed), placed.dtype
@@ -182,7 +208,7 @@ class ScoresAtOnce(ScoreTotals):
         return self._probabilities(scores, probable, kind)
 
     def _probabilities(self, scores: Tensor, probable: Any, kind: torch.dtype) -> Tensor:
-        """Scores, of which those that were guessed to be logits are probabilities of this precision."""
+        """The scores as probabilities of this precision, if they were guessed to be logits."""
         if not self.guesses or probable is True:
             return scores
         scores = scores.to(kind)
@@ -193,24 +219,16 @@ class ScoresAtOnce(ScoreTotals):
         return logits.softmax(1) if self.is_multiclass else logits.sigmoid()
 
 
-def _tensor(scores: Array, kind: torch.dtype) -> Tensor:
-    """Scores in the precision in which they came, which may be one that NumPy lacks."""
-    return torch.from_numpy(np.ascontiguousarray(scores)).to(kind)
-
-
-def _endless(scores: Array) -> bool:
-    """Whether the largest logit of a row is infinite, so that a softmax is no number."""
-    if not scores.size or (
-        np.maximum.reduce(scores, axis=None) < np.inf and np.minimum.reduce(scores, axis=None) > -np.inf
-    ):
-        return False
-    return bool(np.isinf(scores.max(1)).any())
-
-
 def _joined(blocks: list[Block | None]) -> Block | None:
-    """What all of them add; None if a value of any is not what was declared."""
+    """The additions of all blocks; None if a value of any is not what was declared."""
     counted = [block for block in blocks if block is not None]
     if len(counted) < len(blocks):
         return None
-    places, sums, *numbers = zip(*counted, strict=True)
-    return Block(np.concatenate(places), None if sums[0] is None else np.sum(sums, axis=0), *map(sum, numbers))
+    places, histograms, sums, *numbers = zip(*counted, strict=True)
+    return Block(np.concatenate(places), _sum(histograms), _sum(sums), *map(sum, numbers))
+
+
+def _sum(parts: tuple[Array | None, ...]) -> Array | None:
+    """The sum of the parts that are there, if any."""
+    there = [part for part in parts if part is not None]
+    return sum(there[1:], there[0]) if there else None

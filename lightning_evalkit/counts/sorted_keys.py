@@ -1,4 +1,4 @@
-"""Counting by one sort: a key is a whole number, in the order of scores, with the answer as its last bit.
+"""Counts scores by one sort of integer keys: a key has the order of the scores, and the answer as its last bit.
 
 Sorting keys moves nothing else along, and NumPy does it in place.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def counted(keys: Array) -> tuple[Array, Array, Array]:
-    """The numbers that occur, rising, and how many yes and no each has; the keys are used up."""
+    """The distinct numbers in rising order, and the count of yes and no for each; overwrites the keys."""
     keys.sort()
     answers = (keys & 1).astype(np.int8)
     keys >>= 1

@@ -16,6 +16,7 @@ import torch
 from lightning_evalkit.counts.binned_scores import ScoreCounter
 from lightning_evalkit.counts.counter import Ledger, Totals
 from lightning_evalkit.counts.counts import real_dtype, wide_dtype
+from lightning_evalkit.counts.decisions import refuse_endless
 from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.counts.edges import before, from_order, ordered
 from lightning_evalkit.counts.layout import Cells, Layout
@@ -91,7 +92,9 @@ class StoredScores(ScoreCounter):
             answers = answers & (GUESSED_LOGITS - 1)
         columns = [answers.unbind(-1), scores.unbind(-1), shown.unbind(-1)]
         if self.task.weighted:
-            columns.append(self.layout.reals.read(reals, "weights").unbind(-1))
+            weights = self.layout.reals.read(reals, "weights")
+            refuse_endless(weights.T)
+            columns.append(weights.unbind(-1))
         return [self._table(k, *column) for k, column in enumerate(zip(*columns, strict=True))]
 
     def _guessed(self, answers: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -139,7 +142,7 @@ class StoredScores(ScoreCounter):
         return tables[0]
 
     def ledger(self, totals: Totals) -> Ledger:
-        """Every row that was kept is there; how many batches they came in is not."""
+        """The bookkeeping of the stored rows; the number of batches is not stored."""
         answers: Any = totals.integers & (GUESSED_LOGITS - 1)
         per_sample = self.num_curves if self.is_multiclass else 1
         ignored, invalid = (int((answers == kind).count_nonzero()) // per_sample for kind in (IGNORED, INVALID))
@@ -147,7 +150,7 @@ class StoredScores(ScoreCounter):
 
 
 def _by_keys(answers: Tensor, scores: Tensor) -> Occurring:
-    """By whole numbers in the order of scores of single precision."""
+    """Count by sorting integer keys, which have the order of single-precision scores."""
     keys = ordered(scores.numpy()).astype(np.int64)
     keys *= 2
     keys += answers.numpy()
@@ -157,7 +160,7 @@ def _by_keys(answers: Tensor, scores: Tensor) -> Occurring:
 
 
 def _by_order(answers: Tensor, scores: Tensor, shown: Tensor, weights: Tensor | None) -> Occurring:
-    """By their order, in which answers and weights follow."""
+    """Count by sorting the scores, with their answers and weights in the same order."""
     order = torch.from_numpy(scores.numpy().argsort()) if scores.is_cpu else scores.argsort()
     scores, answers = scores[order], answers[order]
     new = torch.ones_like(answers, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""The sums of ``calibration_sums`` on the CPU, through NumPy, which takes a third of the time of torch's operators.
+"""Computes the sums of ``calibration_sums`` on the CPU with NumPy, in a third of the time of torch's operators.
 
 Sigmoid and softmax are torch's, as their rounding decides in which calibration bin a confidence is.
 """
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 MOST_BINS = 2**16
 """Up to so many calibration bins, a product with their number finds a bin or the one below it."""
+FEW = 4_096
+"""Up to so many confidences, comparing each with the end of its bin is faster than finding those near it."""
 
 
 class Judged(NamedTuple):
-    """What is summed, element by element, in at least single precision."""
+    """The terms of the sums, element by element, in at least single precision."""
 
     squared_error: Array
     log_loss: Array
@@ -62,19 +64,19 @@ def judged_classes(scores: Array, truth: Array, score_kind: str) -> Judged:
 
 
 def _real(scores: Array) -> Array:
-    """In memory as torch takes it, at least in single precision."""
+    """The scores in contiguous memory and at least in single precision."""
     return np.ascontiguousarray(scores, np.float32 if scores.dtype == np.float16 else None)
 
 
 def _surprise(given: Array) -> Array:
-    """-ln of the probability given to what happened: infinite where that is 0."""
+    """-ln of the probability given to the target: infinite if that is 0."""
     with np.errstate(divide="ignore"):
         surprise: Array = -np.log(given)
     return surprise
 
 
 def summed(judged: Judged, places: Array, questions: Array | None, cells: Cells) -> Array:
-    """The sums as one row, of elements in these calibration bins; ``questions`` is None where there is one."""
+    """The sums as one row, for elements in these calibration bins; ``questions`` is None if there is one."""
     number, bins = shape_of(cells)
     error, loss, confidence, hit = (part.ravel() for part in judged)
     if questions is None:
@@ -91,25 +93,36 @@ def summed(judged: Judged, places: Array, questions: Array | None, cells: Cells)
     return np.concatenate(in_order(cells, *by_question, weights, confidences, hits), dtype=np.float64)
 
 
+class _Cuts(NamedTuple):
+    """The ends of calibration bins in a precision, and the factor that finds them."""
+
+    ends: Array
+    """The end of each bin; nothing is above the last."""
+    factor: Array | None
+    """The factor that turns a confidence into its bin or the one below; None if it may be off by more."""
+
+
 def calibration_places(confidence: Array, bins: int, kind: torch.dtype) -> Array:
     """The calibration bin of each confidence, cut in this precision; the last bin is closed."""
-    confidence, edges = confidence.ravel(), _edges(bins, kind)
-    if kind not in (torch.float32, torch.float64) or bins > MOST_BINS:  # a product may be off by more
-        return np.searchsorted(edges[:-1], confidence.astype(edges.dtype, copy=False), side="right")
-    # A little too small, so that rounding never leads to a bin above, and to the one below only just before an edge.
-    scaled = confidence * confidence.dtype.type(bins * (1 - 2**-20))
-    whole = np.floor(scaled)
-    places: Array = whole.astype(np.intp)
-    near = np.nonzero(scaled - whole > 1 - bins * 2**-18)[0]
-    if near.size:
-        places[near] += confidence[near] >= edges[places[near]]
+    confidence, (ends, factor) = confidence.ravel(), _cuts(bins, kind)
+    if factor is None:
+        return np.searchsorted(ends[:-1], confidence.astype(ends.dtype, copy=False), side="right")
+    scaled = confidence * factor
+    places: Array = scaled.astype(np.intp)
+    if places.size <= FEW:
+        places += confidence >= ends.take(places)
+        return places
+    near = np.nonzero(scaled - np.floor(scaled) > 1 - bins * 2**-18)[0]
+    places[near] += confidence[near] >= ends[places[near]]
     return places
 
 
 @lru_cache(maxsize=8)
-def _edges(bins: int, kind: torch.dtype) -> Array:
-    """Where each bin ends: none is above the last."""
+def _cuts(bins: int, kind: torch.dtype) -> _Cuts:
     edges = torch.linspace(0, 1, bins + 1, dtype=kind)[1:]
     edges[-1] = torch.inf
     ends: Array = (edges if kind == torch.float64 else edges.float()).numpy()
-    return ends
+    if kind not in (torch.float32, torch.float64) or bins > MOST_BINS:
+        return _Cuts(ends, None)
+    # A little too small, so that rounding never leads to a bin above, and to the one below only just before an edge.
+    return _Cuts(ends, np.array(bins * (1 - 2**-20), ends.dtype))

@@ -38,14 +38,15 @@ class TensorDataModule(LightningDataModule):
 
     Args:
         batch_size: Rows in a batch.
-        seed: Of everything random in the data, the order of training rows included.
-        on_device: Put the whole data where training happens, instead of batch by batch.
+        seed: The seed of everything random in the data, including the order of training rows.
+        on_device: Move all data to the device of the training at once, instead of batch by batch.
     """
 
     num_features: int
     loader: ClassVar[type[TensorLoader]] = TensorLoader
     """The loader of a split's rows."""
     predicted_rows: Tensor | None = None  # row numbers of ``predict_dataloader`` in the source, if it has rows
+    value_names: tuple[str, ...] = ()  # of a binary target in the source, the positive one last
 
     def __init__(self, batch_size: int, seed: int, on_device: bool) -> None:
         super().__init__()

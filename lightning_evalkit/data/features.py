@@ -23,7 +23,7 @@ GAP = -1
 
 @dataclass(frozen=True)
 class Encoding:
-    """How columns are encoded: which are categories, what fills a gap, whether numbers are standardised."""
+    """The encoding of columns: which are categories, what fills a gap, and whether numbers are standardised."""
 
     categorical: frozenset[str]
     missing: Missing | None

@@ -60,7 +60,7 @@ def best_rates(prevalence: float, separability: float, label_noise: float) -> Ra
 
 
 def class_distance(separability: float, num_classes: int) -> float:
-    """How far from the centre C Gaussians on orthogonal axes must be for the best accuracy to be ``separability``."""
+    """The distance from the centre at which C Gaussians on orthogonal axes have ``separability`` as best accuracy."""
     low, high = 0.0, 20.0
     for _ in range(60):
         middle = (low + high) / 2

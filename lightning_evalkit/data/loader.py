@@ -97,7 +97,7 @@ class TensorLoader:
         self.order.epoch = state_dict["epoch"]  # a batch may be fetched before Lightning sets the epoch
 
     def _done(self) -> int:
-        """How many batches of an epoch are done; 0 if the epoch is over, as the next one begins.
+        """The number of batches of an epoch that are done; 0 if the epoch is over, as the next one begins.
 
         More may have been yielded: a batch in progress, or a prefetched one.
         """

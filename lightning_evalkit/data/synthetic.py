@@ -23,9 +23,9 @@ class SyntheticDataModule(TensorDataModule):
     """Base of the synthetic data: a final class draws the rows of one split. Class counts are exact, not drawn.
 
     Args:
-        separability: Accuracy of the best possible classifier where classes are equally frequent and labels are right.
-        label_noise: Share of the labels of every class that are wrong.
-        num_features: Columns of the features.
+        separability: Accuracy of the best possible classifier if classes are equally frequent and labels correct.
+        label_noise: Share of wrong labels in every class.
+        num_features: Number of features.
         train_size: Rows to train on.
         val_size: Rows to validate on.
         test_size: Rows to test on, and to predict.
@@ -104,7 +104,7 @@ class BinaryGaussians(SyntheticDataModule):
 
 
 class BalancedDataModule(BinaryGaussians):
-    """As many positives as negatives in every split, exactly.
+    """Data with exactly as many positives as negatives in every split.
 
     >>> data = BalancedDataModule(train_size=100)
     >>> features, target = data.ready.train
@@ -154,7 +154,7 @@ class MulticlassDataModule(SyntheticDataModule):
 
     Args:
         num_classes: Number of classes.
-        class_shares: Share of the rows that each class has; equal ones by default.
+        class_shares: Share of each class among the rows; equal shares by default.
     """
 
     def __init__(self, num_classes: int = 5, class_shares: list[float] | None = None, **options: Any) -> None:

@@ -62,7 +62,7 @@ class Table:
         raise NotImplementedError
 
     def place(self, row: int) -> str:
-        """Where a person finds a row (counted from 0) in the file."""
+        """The place of a row (counted from 0) in the file, in words."""
         raise NotImplementedError
 
     def unreadable(self, wrong: Exception) -> InputError:

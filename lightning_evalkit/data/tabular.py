@@ -19,7 +19,7 @@ from lightning_evalkit.data.columns import (
 from lightning_evalkit.data.features import Encoding, Missing
 from lightning_evalkit.data.splitting import checked_shares, stratified
 from lightning_evalkit.data.table import opened
-from lightning_evalkit.data.targets import labels, one_target
+from lightning_evalkit.data.targets import FileClasses, labels, one_target
 from lightning_evalkit.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Contents(NamedTuple):
     class_names: list[str]
 
 
-class TabularDataModule(TensorDataModule):
+class TabularDataModule(FileClasses, TensorDataModule):
     """A CSV file with a header, or a Parquet file: stratified splits, features standardised on the training rows.
 
     ``target`` is a column, or a list of columns that are labels (0 or 1 each). One column is binary if it holds 0 and 1
@@ -58,15 +58,15 @@ class TabularDataModule(TensorDataModule):
         target: The column to predict, or a list of columns that are labels of 0 and 1.
         features: The columns to predict from; by default all that have no other role.
         exclude: Columns that are not features.
-        categorical: Features that are categories, as one column of 0 and 1 each; "auto" for all that hold texts.
-        missing: How to treat gaps in features: "mean" or "median" of the training rows fills them (in categories, a
-            category of its own does); "drop" removes rows with a gap in any column that is used.
+        categorical: Features that are categories: each category becomes a column of 0 and 1; "auto" for all texts.
+        missing: How to treat gaps in features: "mean" or "median" of the training rows fills them (a gap among
+            categories becomes a separate category); "drop" removes rows with a gap in any column that is used.
         weight: A column of sample weights.
         val_share: Share of the rows to validate on.
         test_share: Share of the rows to test on, and to predict.
         positive: Which of two values of the target is the positive one.
-        standardise: Give features of numbers mean 0 and deviation 1 over the training rows.
-        separator: What stands between the values of a CSV file; "tab" for tabs.
+        standardise: Give numeric features a mean of 0 and a standard deviation of 1 over the training rows.
+        separator: The character between the values of a CSV file; "tab" for tabs.
     """
 
     num_labels: int
@@ -115,16 +115,7 @@ class TabularDataModule(TensorDataModule):
         """The columns that are features, in the order of the tensor's columns."""
         return self._contents.features
 
-    @property
-    def num_classes(self) -> int:
-        """The number of classes, from the file; a binary or multilabel target has no such attribute."""
-        return len(self.class_names)
-
-    @property
-    def class_names(self) -> list[str]:
-        """The classes in the order of their numbers; a binary or multilabel target has no such attribute."""
-        if not self._contents.class_names:
-            raise AttributeError(f"the target {self.targets} of {self.path} is not one of three classes or more.")
+    def _classes(self) -> list[str]:
         return self._contents.class_names
 
     def splits(self, device: torch.device) -> Splits:
@@ -141,6 +132,7 @@ class TabularDataModule(TensorDataModule):
         target = labels(table, self.targets) if self.multilabel else one_target(table, self.targets[0], self.positive)
         rows = stratified(target.values, self.shares, self.seed, target.names, f"{self.path}, target {self.targets}")
         self.predicted_rows = rows.test if table.remaining is None else table.remaining[rows.test]
+        self.value_names = target.value_names
         encoded, names = encoding.features(table, features, rows.train)
         tensors = [encoded, target.values]
         tensors += [_weights(table, name, rows) for name in weights]
@@ -173,7 +165,7 @@ def _other_columns(table: Table, used: set[str], exclude: list[str]) -> list[str
         raise InputError(f"{table.path}: expected exclude to name columns, got {name!r}: {nearest(name, table.names)}")
     features = [name for name in table.names if name not in {*used, *exclude}]
     if not features:
-        raise InputError(f"{table.path}: expected columns for the features beside {sorted(used)}, got none.")
+        raise InputError(f"{table.path}: expected columns for the features in addition to {sorted(used)}, got none.")
     for name in filter(INDEX.fullmatch, features):
         raise InputError(
             f"{table.path}: expected features, but column {name!r} looks like the number of the row, which gives the "

@@ -33,12 +33,41 @@ class Target(NamedTuple):
     values: Tensor
     names: list[str]
 
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        """The two values of a binary target; empty for others."""
+        return tuple(self.names) if self.values.ndim == 1 and len(self.names) == 2 else ()
+
 
 class Class(NamedTuple):
     """A value of a column: its meaning (a number, a truth value, a text), which decides the order, and its name."""
 
     meaning: Any
     name: str
+
+
+class FileClasses:
+    """Adds the classes of a target column to a data module that reads a file."""
+
+    path: str
+    targets: list[str]
+
+    def _classes(self) -> list[str]:
+        """The names of three classes or more, from the file; empty for another target."""
+        raise NotImplementedError
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes, from the file; a binary or multilabel target has no such attribute."""
+        return len(self.class_names)
+
+    @property
+    def class_names(self) -> list[str]:
+        """The classes in the order of their numbers; a binary or multilabel target has no such attribute."""
+        names = self._classes()
+        if not names:
+            raise AttributeError(f"the target {self.targets} of {self.path} is not one of three classes or more.")
+        return names
 
 
 def one_target(table: Table, column: str, positive: Any) -> Target:
@@ -50,8 +79,8 @@ def one_target(table: Table, column: str, positive: Any) -> Target:
         return Target((codes == place).long(), [names[1 - place], names[place]])
     if len(classes) == 2 and [each.meaning for each in classes] != [0, 1]:
         raise InputError(
-            f"{table.path}, column {column!r}: expected to be told which of the two values {names[0]!r} and "
-            f"{names[1]!r} is the positive one, for example by positive={names[1]!r}."
+            f"{table.path}, column {column!r}: expected positive to name one of the two values {names[0]!r} and "
+            f"{names[1]!r}, for example positive={names[1]!r}, got None."
         )
     return Target(codes, names)
 

@@ -13,7 +13,7 @@ from lightning_evalkit.data.json_lines import opened_text
 from lightning_evalkit.data.label_lists import is_list, listed_labels
 from lightning_evalkit.data.loader import TensorLoader
 from lightning_evalkit.data.splitting import SplitRows, checked_shares, stratified
-from lightning_evalkit.data.targets import Target, labels, one_target
+from lightning_evalkit.data.targets import FileClasses, Target, labels, one_target
 from lightning_evalkit.errors import DeclarationError, InputError
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class TokenDataModule(TensorDataModule):
     """Texts as tokens. A final class defines ``labelled_texts``.
 
     Args:
-        tokenizer: The name or path of a tokenizer; without one, it is trained on the training texts.
-        vocabulary: The largest number of tokens of a tokenizer that is trained.
-        max_length: Tokens after which a text is cut.
+        tokenizer: The name or path of a tokenizer; without it, one is trained on the training texts.
+        vocabulary: The largest number of tokens of a tokenizer that is trained here.
+        max_length: The number of tokens after which a text is cut.
         batch_size: Rows in a batch.
-        seed: Of everything random in the data, the order of training rows included.
-        on_device: Put the whole data where training happens, instead of batch by batch.
+        seed: The seed of everything random in the data, including the order of training rows.
+        on_device: Move all data to the device of the training at once, instead of batch by batch.
     """
 
     loader = TextLoader
@@ -96,11 +96,11 @@ class TokenDataModule(TensorDataModule):
         """Tokens, mask and target of each split."""
         texts, target, rows, _ = self.labelled_texts
         ids, mask = tokens.encoded(self.tokenizer, texts, self.max_length, type(self).__name__)
-        self.predicted_rows = rows.test
+        self.predicted_rows, self.value_names = rows.test, target.value_names
         return Splits(*((ids[split], mask[split], target.values[split]) for split in rows))
 
 
-class TextDataModule(TokenDataModule):
+class TextDataModule(FileClasses, TokenDataModule):
     """A CSV, JSON lines or Parquet file with a column of texts: stratified splits, tokens, dicts as batches.
 
     ``target`` is one column (two values, of which ``positive`` says which is the positive one, or classes), a list of
@@ -111,11 +111,11 @@ class TextDataModule(TokenDataModule):
         path: A file that ends in .csv, .jsonl or .parquet.
         text: The column of texts.
         target: The column to predict, or a list of columns that are labels of 0 and 1.
-        label_separator: What stands between the labels of a row, where the target lists them as text.
+        label_separator: The text between the labels of a row, if the target lists them as text.
         positive: Which of two values of the target is the positive one.
         val_share: Share of the rows to validate on.
         test_share: Share of the rows to test on, and to predict.
-        separator: What stands between the values of a CSV file; "tab" for tabs.
+        separator: The character between the values of a CSV file; "tab" for tabs.
     """
 
     def __init__(
@@ -149,16 +149,7 @@ class TextDataModule(TokenDataModule):
             raise DeclarationError(f"expected every column in one role, got {text!r} as text and as target.")
         self.save_hyperparameters(logger=False)
 
-    @property
-    def num_classes(self) -> int:
-        """The number of classes, from the file; a binary or multilabel target has no such attribute."""
-        return len(self.class_names)
-
-    @property
-    def class_names(self) -> list[str]:
-        """The classes in the order of their numbers; a binary or multilabel target has no such attribute."""
-        if not self.labelled_texts.class_names:
-            raise AttributeError(f"the target {self.targets} of {self.path} is not one of three classes or more.")
+    def _classes(self) -> list[str]:
         return self.labelled_texts.class_names
 
     @property

@@ -1,4 +1,4 @@
-"""Counts, statistics and projections into findings: why numbers are equal, and when they are not."""
+"""Turns counts, statistics and projections into findings: why two numbers are equal, or why they differ."""
 
 from lightning_evalkit.diagnosis.comparison import compared, explain
 from lightning_evalkit.diagnosis.finding import Finding, Table

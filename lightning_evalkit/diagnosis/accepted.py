@@ -1,4 +1,4 @@
-"""Findings that were accepted before: the baseline of a project."""
+"""Reads the baseline of a project: the fingerprints of findings that were accepted before."""
 
 from __future__ import annotations
 

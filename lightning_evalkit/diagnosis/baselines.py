@@ -1,4 +1,4 @@
-"""What a classifier would count that does not look at its inputs: that always says one thing, or says it at random."""
+"""Counts of classifiers that ignore their inputs: they always predict one class, or predict at random."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lightning_evalkit.counts import Counts
 
 
 def always(counts: Counts, positive: bool) -> Counts:
-    """One table, or several, if every sample were predicted positive, or negative."""
+    """The counts of one table, or of several, if every sample were predicted positive, or negative."""
     none = 0 * counts.positives
     if positive:
         return Counts(tp=counts.positives, fp=counts.negatives, fn=none, tn=none)
@@ -19,8 +19,7 @@ def always(counts: Counts, positive: bool) -> Counts:
 
 
 def at_random(counts: Counts) -> Counts:
-    """Expected counts if positives were drawn at random, as many as were predicted: both margins stay.
-    Whole numbers and fractions stay exact.
+    """The expected counts if as many positives were predicted at random; whole numbers and fractions stay exact.
 
     >>> at_random(Counts(tp=5, fp=1, fn=5, tn=9)).tp
     Fraction(3, 1)
@@ -32,7 +31,7 @@ def at_random(counts: Counts) -> Counts:
 
 
 def always_one_class(counts: Counts, place: int) -> Counts:
-    """The tables of all classes, each against the rest, if every sample were predicted as the class at this place."""
+    """The one-vs-rest tables of all classes if every sample were predicted as the class at this place."""
     said = torch.zeros_like(counts.positives, dtype=torch.bool)
     said[place] = True
     yes, no = always(counts, positive=True), always(counts, positive=False)
@@ -40,7 +39,7 @@ def always_one_class(counts: Counts, place: int) -> Counts:
 
 
 def always_the_frequent(counts: Counts) -> Counts:
-    """The tables of all labels if each were always predicted as it mostly is."""
+    """The tables of all labels if each label were always predicted as its more frequent value."""
     yes, no = always(counts, positive=True), always(counts, positive=False)
     frequent = counts.positives > counts.negatives
     return Counts(*(torch.where(frequent, a, b) for a, b in zip(yes.cells, no.cells, strict=True)))

@@ -1,4 +1,4 @@
-"""Why two statistics of the same counts are equal, or not: decided on exact numbers, never on rounded ones."""
+"""Explains why two statistics of the same counts are equal or differ, with exact numbers, never rounded ones."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PREVALENCES = (Fraction(1, 2), Fraction(1, 10), Fraction(1, 100))
 NEAR = 0.001
 """Differences up to this share of the larger number are called nearly equal."""
 MOVES = (("tp", "fn"), ("fn", "tp"), ("tn", "fp"), ("fp", "tn"))
-"""From which cell to which a sample moves when it is decided otherwise."""
+"""The cell that a sample leaves, and the one that it enters, when its prediction changes."""
 
 
 def explain(counts: Counts, first: str | None = None, second: str | None = None, zero_division: float = nan) -> Finding:
-    """Say whether two statistics are equal, by which identity, and when they part; of one, what it says and hides.
+    """Explain why two statistics are equal or differ; with one name, explain what that statistic shows and hides.
 
-    Without names they are accuracy and F1. ``zero_division`` stands for 0/0, as in the evaluation whose numbers are
+    The default names are accuracy and F1. ``zero_division`` replaces 0/0, as in the evaluation whose numbers are
     explained.
 
     >>> from lightning_evalkit.counts import Counts
@@ -46,7 +46,7 @@ def explain(counts: Counts, first: str | None = None, second: str | None = None,
 
 
 def compared(counts: Counts, first: str, second: str, zero_division: float) -> Finding:
-    """What two statistics of one table say of each other, without how sure they are."""
+    """Compare two statistics of one table, without their intervals."""
     one, other = find(first), find(second)
     if one == other:
         raise InputError(f"expected two different statistics, got {first!r} twice.")
@@ -74,8 +74,10 @@ def _headline(a: Value, b: Value) -> str:
     gap = a.minus(b)
     if gap == 0:
         return f"{names} are equal: both are {a}{stands}."
-    near = is_near(a.number, b.number) or _closed_by_one_sample(a, b, gap)
-    return f"{names} {differ(near)} by {abs(gap):.6g}: {a} and {b}{stands}."
+    near = is_near(a.number, b.number)
+    is_small = not near and _closed_by_one_sample(a, b, gap)
+    small = "; one changed prediction would close or reverse the gap" if is_small else ""
+    return f"{names} {differ(near or is_small)} by {abs(gap):.6g}: {a} and {b}{stands}{small}."
 
 
 def is_near(a: float, b: float) -> bool:
@@ -84,12 +86,12 @@ def is_near(a: float, b: float) -> bool:
 
 
 def differ(near: bool) -> str:
-    """How a headline says that two numbers are apart."""
-    return "are nearly equal, they differ" if near else "differ"
+    """The words of a headline for two numbers that differ, perhaps by less than one sample."""
+    return "are nearly equal and differ" if near else "differ"
 
 
 def _closed_by_one_sample(a: Value, b: Value, gap: float) -> bool:
-    """Whether deciding one sample otherwise would close the gap or turn it round; weights are no samples."""
+    """Whether changing the prediction of one sample would close or reverse the gap; weights are no samples."""
     cells = dict(zip(("tp", "fp", "fn", "tn"), a.counts.cells, strict=True))
     if not all(isinstance(cell, int) for cell in cells.values()):
         return False

@@ -1,4 +1,4 @@
-"""A finding: what was found, why, and the numbers behind it. It renders itself as plain text and as Markdown."""
+"""A finding holds a headline, its reasons and its numbers, and renders itself as plain text and as Markdown."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Table:
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     of_words: bool = False
-    """Whether cells are words, which begin at the left; numbers end at the right."""
+    """Whether cells are words, which are aligned left; numbers are aligned right."""
 
     def text(self) -> str:
-        """Columns padded to one width each."""
+        """The table as plain text, with each column as wide as its widest cell."""
         lines = [[one_line(cell) for cell in line] for line in (self.headings, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         pad = str.ljust if self.of_words else str.rjust
@@ -47,7 +47,7 @@ class Finding:
     """
 
     code: str
-    """A stable name for programs: what kind of finding this is."""
+    """The kind of finding, a stable name for programs."""
     headline: str
     reasons: tuple[str, ...] = ()
     table: Table | None = None
@@ -59,25 +59,25 @@ class Finding:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same finding of another epoch, run or machine: code and subject."""
+        """Code and subject, which stay the same across epochs, runs and machines."""
         return f"{self.code}:{self.subject}"
 
     def text(self) -> str:
-        """Plain text, one reason per line."""
+        """The finding as plain text, one reason per line."""
         parts = [one_line(self.headline), *(f"- {one_line(reason)}" for reason in self.reasons)]
         if self.table is not None:
             parts += ["", self.table.text()]
         return "\n".join(parts)
 
     def markdown(self) -> str:
-        """Markdown with the headline in bold; names in it are shown as they are."""
+        """The finding as Markdown, with the headline in bold; names in it are shown as they are."""
         parts = [f"**{literal(self.headline)}**", "", *(f"- {literal(reason)}" for reason in self.reasons)]
         if self.table is not None:
             parts += ["", self.table.markdown()]
         return "\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """The finding as plain values, for JSON."""
         table = (
             None if self.table is None else [dict(zip(self.table.headings, r, strict=True)) for r in self.table.rows]
         )
@@ -90,7 +90,7 @@ class Finding:
         }
 
     def json(self) -> str:
-        """JSON, indented."""
+        """The finding as indented JSON."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""How sure two numbers of the same samples are, and whether the difference between them is more than chance."""
+"""Adds intervals to a finding about two numbers, and says whether their difference is more than chance."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def _each(found: Mapping[str, Interval]) -> list[str]:
 
 
 def _apart(names: str, difference: Interval) -> str:
-    """Whether other samples of the same kind would show the difference too."""
+    """Say whether other samples of the same kind would show the difference too."""
     if not difference.known:
-        return f"Whether the difference is more than chance cannot be told: {difference.reason}."
+        return f"It is unknown whether the difference is more than chance: {difference.reason}."
     if difference.method == "identity":
-        return "Nothing about this is uncertain: they are equal in any samples."
+        return "This does not depend on chance: they are equal for any samples."
     ends = f"{difference.level:.0%} interval [{difference.low:+.4f}, {difference.high:+.4f}]"
     if difference.value == 0:
         return f"Other samples may show a difference: {names} has the {ends}."
@@ -54,7 +54,7 @@ def _apart(names: str, difference: Interval) -> str:
 
 
 def _plain(interval: Interval) -> dict[str, Any]:
-    """For JSON, which knows neither NaN nor infinity."""
+    """The interval as plain values for JSON, which has neither NaN nor infinity."""
     numbers = {name: getattr(interval, name) for name in ("value", "low", "high")}
     plain = {name: number if isfinite(number) else None for name, number in numbers.items()}
     why = {"reason": interval.reason} if interval.reason else {}

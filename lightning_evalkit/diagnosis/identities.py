@@ -1,4 +1,4 @@
-"""Why two statistics of one table are equal or differ, written with the counts' own numbers."""
+"""Explains why two statistics of one table are equal or differ, in sentences with the numbers of the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Identity:
-    """Why two statistics are equal or differ: a code for programs, and reasons written with the counts' own numbers."""
+    """The reasons why two statistics are equal or differ, with the numbers of the table, and a code for programs."""
 
     code: str
     reasons: tuple[str, ...]
@@ -29,7 +29,7 @@ def accuracy_and_f1(counts: Counts) -> Identity:
     tp, tn, errors, total = counts.tp, counts.tn, counts.errors, counts.total
     identity = "accuracy − F1 = (TN − TP)·E / (N·(2·TP + E))"
     if not 2 * tp + errors:
-        words = f"{identity}, where E = FP + FN, needs a true positive or an error to say anything."
+        words = f"{identity}, where E = FP + FN, is 0/0 without a true positive or an error."
         return Identity("accuracy-f1-no-positives", (words,))
     gap = Fraction(tn - tp) * Fraction(errors) / (Fraction(total) * Fraction(2 * tp + errors))
     written = (
@@ -59,13 +59,13 @@ def _crossing(counts: Counts) -> tuple[str, ...]:
     share = Fraction(counts.positives) / Fraction(counts.total)
     balance = "the share here" if crossing == share else f"here it is {float(share):.4g}"
     return (
-        f"With recall r = {recall:.4g} and specificity s = {specificity:.4g} kept, accuracy and F1 are equal at "
+        f"At a fixed recall r = {recall:.4g} and specificity s = {specificity:.4g}, accuracy and F1 are equal at "
         f"one share of positives only, s/(r + s) = {float(crossing):.4g} ({balance}); on balanced data only if r = s.",
     )
 
 
 def precision_and_recall(counts: Counts) -> Identity:
-    """Precision and recall share their part, so they are equal when FP = FN (or TP = 0)."""
+    """Precision and recall have the same numerator, so they are equal when FP = FN (or TP = 0)."""
     fp, fn = counts.fp, counts.fn
     if fp == fn or counts.tp == 0:
         why = f"FP = FN = {_n(fp)}" if fp == fn else "TP = 0, so both are 0"
@@ -85,7 +85,8 @@ def accuracy_and_balanced_accuracy(counts: Counts) -> Identity:
     assert recall is not None  # there are positives
     assert specificity is not None  # there are negatives
     words = (
-        f"accuracy − balanced accuracy = (π − ½)·(r − s) = ({float(share):.4g} − 0.5)·({float(recall):.4g} − "
+        "With the share of positives π, recall r and specificity s, accuracy − balanced accuracy = (π − ½)·(r − s) "
+        f"= ({float(share):.4g} − 0.5)·({float(recall):.4g} − "
         f"{float(specificity):.4g}) = {float((share - Fraction(1, 2)) * (recall - specificity)):.6g}: equal when the "
         "classes are balanced or recall equals specificity."
     )
@@ -103,23 +104,23 @@ def accuracy_and_specificity(counts: Counts) -> Identity:
 
 
 def _one_class(counts: Counts, rate: str, targets: str) -> Identity:
-    """Accuracy is the mean of two rates, each weighing as much as its class."""
+    """Accuracy is the mean of recall and specificity, weighted by the shares of their classes."""
     code = f"accuracy-{rate}"
     if not (counts.positives and counts.negatives):
         words = f"Equal because there are only {targets}: accuracy and {rate} divide by the same samples."
         return Identity(code, (words,) if getattr(counts, targets) else ())
     share = Fraction(counts.positives) / Fraction(counts.total)
     r, s = Fraction(counts.tp) / Fraction(counts.positives), Fraction(counts.tn) / Fraction(counts.negatives)
-    here, formula, gap = (
-        (1 - share, "(1 − π)·(s − r)", (1 - share) * (s - r))
+    here, others, formula, gap = (
+        (1 - share, "negatives", "(1 − π)·(s − r)", (1 - share) * (s - r))
         if rate == "recall"
-        else (share, "π·(r − s)", share * (r - s))
+        else (share, "positives", "π·(r − s)", share * (r - s))
     )
     return Identity(
         code,
         (
-            f"{rate} looks at the {_n(getattr(counts, targets))} {targets} alone, accuracy at all {_n(counts.total)} "
-            f"samples: {float(here):.4g} of them are the others.",
+            f"{rate} looks only at the {_n(getattr(counts, targets))} {targets}, accuracy at all {_n(counts.total)} "
+            f"samples, whose share of {others} is {float(here):.4g}.",
             f"With the share of positives π = {float(share):.4g}, recall r = {float(r):.4g} and specificity s = "
             f"{float(s):.4g}, accuracy = π·r + (1 − π)·s, so accuracy − {rate} = {formula} = {float(gap):.6g}: equal "
             "when recall equals specificity.",
@@ -127,7 +128,7 @@ def _one_class(counts: Counts, rate: str, targets: str) -> Identity:
     )
 
 
-NO_IDENTITY = Identity("no-identity", ("No identity is known for this pair: the values are compared as they are.",))
+NO_IDENTITY = Identity("no-identity", ("No identity is known for this pair, so only the two values are compared.",))
 IDENTITIES: dict[frozenset[str], Callable[[Counts], Identity]] = {
     frozenset({"accuracy", "f1"}): accuracy_and_f1,
     frozenset({"precision", "recall"}): precision_and_recall,

@@ -1,4 +1,4 @@
-"""Names as they are: in one line, and in Markdown without a meaning there."""
+"""Writes names as they are: in one line, and in Markdown so that they are not taken for markup."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BULLET = re.compile(r"^([-+]|\d+[.)])(?=\s|$)")
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks and other control characters, which tear tables and terminals.
+    """A text without line breaks and other control characters, which break tables and terminals.
 
     >>> one_line("two\\nlines")
     'two lines'
@@ -20,7 +20,7 @@ def one_line(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Markdown that shows a text as it is: its marks, HTML and mathematics are written as character references.
+    """Markdown that shows a text as it is, by writing its marks, HTML and mathematics as character references.
 
     >>> literal("a|b <i> f1_score")
     'a&#124;b &#60;i&#62; f1_score'

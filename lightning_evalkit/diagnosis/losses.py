@@ -1,4 +1,4 @@
-"""Why a log loss is what it is, beside an accuracy: which samples carry it, how sure they are, what would help."""
+"""Explains a log loss beside an accuracy: which samples carry it, how confident they are, and what would lower it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.statistics.profile import Profile
 
 LARGE = 0.1
-"""The part of a loss from which on its calibration is worth a word."""
+"""The share of a loss above which its calibration part is reported."""
 
 
 def explain_loss(
@@ -25,11 +25,11 @@ def explain_loss(
     halfway: bool = True,
     width: float = 0.0,
 ) -> Finding:
-    """Say where a log loss comes from; with an earlier profile also what has changed since, and what has not.
+    """Explain where a log loss comes from and, given an earlier profile, what has changed since.
 
-    ``hardest`` are samples with the largest losses, whose groups are numbers of ``names``. ``accuracy`` is what the
-    profile's accuracy is called, ``halfway`` whether it is decided where both answers are equally probable. ``width``
-    is the share of the loss that is left open where single losses are read from bins.
+    ``hardest`` are samples with the largest losses, whose groups are numbers of ``names``. ``accuracy`` is the name of
+    the profile's accuracy, ``halfway`` says whether it decides where both answers are equally probable. ``width`` is
+    the share of the loss that is unknown because single losses are read from bins.
     """
     if not profile.samples:
         return Finding("no-samples", "No samples were counted, so there is no loss to explain.")
@@ -54,38 +54,38 @@ def explain_loss(
         told = ("refinement", "calibration", "temperature", "of_worst", "of_wrong")
         evidence |= {name: getattr(profile, name) for name in told}
     if profile.loss == inf:
-        code, headline = "infinite-loss", f"The loss is infinite, for being sure and wrong: {numbers}."
+        code, headline = "infinite-loss", f"The loss is infinite because a prediction was certain and wrong: {numbers}."
         reasons = [*_infinite(profile), *([TOO_WIDE] if width > LARGE else [])]
     plain = {name: value if isfinite(value) else None for name, value in evidence.items()}
     return Finding(code, headline, tuple(reasons), table, plain)
 
 
-HOW_SURE = "Accuracy counts which side, log loss how sure"
+HOW_SURE = "Accuracy counts right predictions, log loss also measures their confidence"
 TOO_WIDE = (
-    "The bins of this evaluation are too wide to say which samples carry the loss, and what a temperature would do: "
+    "The bins of this evaluation are too wide to say which samples carry the loss, or what a temperature would do: "
     "raise its resolution, or use LossProfile, which looks at every sample."
 )
 
 
 def _left_open(width: float) -> list[str]:
-    """Nothing is left open of losses that were looked at one by one."""
+    """Say how much of the loss is unknown, if it was read from bins."""
     if width < 0.001:
         return []
-    return [f"Shares and temperatures are read from bins of scores, which leave {width:.1%} of the loss open."]
+    return [f"Shares and temperatures are read from bins of scores, which leave {width:.1%} of the loss unknown."]
 
 
 def _infinite(now: Profile) -> list[str]:
     number = f"{now.infinite:,.6g}" if now.infinite else "Some"  # which share a bin with others
     said = [
-        f"{number} of {now.samples:,.6g} samples gave a probability of 0 to what happened: one is enough to make the "
-        "mean of -ln(probability) infinite, and it stays so at every temperature.",
+        f"{number} of {now.samples:,.6g} samples gave the truth a probability of 0: one is enough to make the mean of "
+        "-ln(probability) infinite, and no temperature changes that.",
     ]
     if 0 < now.infinite < now.samples:
         said.append(f"The mean log loss of all others is {now.otherwise:.4g}.")
     return [
         *said,
-        "Probabilities of exactly 0 or 1 come from logits too large for their precision: evaluate logits, in single "
-        "precision or more, or keep probabilities away from 0 and 1.",
+        "Probabilities of exactly 0 or 1 come from logits too large for their precision: evaluate logits in at "
+        "least single precision, or keep probabilities away from 0 and 1.",
     ]
 
 
@@ -93,13 +93,11 @@ def _verdict(now: Profile, before: Profile | None, accuracy: str, numbers: str) 
     if before is not None and now.loss > before.loss * (1 + LARGE):
         share = min((now.calibration - before.calibration) / (now.loss - before.loss), 1.0)
         moved = abs(now.accuracy - before.accuracy) > 0.25 * max(1 - before.accuracy, 1e-9)
-        said = (
-            f"went from {before.accuracy:.4g} to {now.accuracy:.4g}" if moved else f"stands still at {now.accuracy:.4g}"
-        )
+        said = f"went from {before.accuracy:.4g} to {now.accuracy:.4g}" if moved else f"stayed near {now.accuracy:.4g}"
         risen = f"The loss has risen from {before.loss:.4g} to {now.loss:.4g} while {accuracy} {said}"
         if share > 0.5 and 1 - now.accuracy < 1.5 * (1 - before.accuracy):
             return "loss-rises-by-confidence", f"{risen}: {share:.0%} of the rise is false confidence."
-        return "loss-rises", f"{risen}: the model knows less than before."
+        return "loss-rises", f"{risen}: the predictions themselves have become worse."
     if now.calibration > LARGE * now.loss and not now.at_the_end:
         side = "sure" if now.temperature > 1 else "cautious"
         return f"too-{side}", f"The predictions are too {side}: {numbers}."
@@ -111,8 +109,8 @@ def _change(now: Profile, before: Profile | None) -> list[str]:
         return []
     return [
         f"At the best temperature of each, the loss went from {before.refinement:.4g} to {now.refinement:.4g} "
-        f"(refinement: what is known), the rest from {before.calibration:.4g} to {now.calibration:.4g} (calibration: "
-        "how far confidence is off)."
+        f"(refinement: the loss that no temperature removes), and the rest from {before.calibration:.4g} to "
+        f"{now.calibration:.4g} (calibration: the loss that wrong confidence adds)."
     ]
 
 
@@ -127,8 +125,8 @@ def _carried(now: Profile) -> list[str]:
     if errors:
         mean = now.of_wrong * now.loss / (1 - now.accuracy)
         said.append(
-            f"A wrong prediction costs {mean:.4g} on average: as if the truth had been given a probability of "
-            f"{exp(-mean):.2g}. Accuracy counts each of them once, however sure it was."
+            f"A wrong prediction costs {mean:.4g} on average, as much as giving the truth a probability of "
+            f"{exp(-mean):.2g}. Accuracy counts each of them once, however confident it was."
         )
     return said
 
@@ -137,11 +135,12 @@ def _remedy(now: Profile, accuracy: str, halfway: bool) -> list[str]:
     if now.at_the_end:
         end, large = ("above 16", "large") if now.temperature > 1 else ("below 1/16", "small")
         why = "every prediction is right" if now.accuracy == 1 else f"the logits are much too {large}"
-        why += ", or their order says little" if now.temperature > 1 else ""
-        return [f"The best temperature is {end}, beyond those that are looked at: {why}."]
+        why += ", or the order of the scores says little" if now.temperature > 1 else ""
+        return [f"The best temperature is {end}, outside of the range that is searched: {why}."]
     if now.calibration <= LARGE * now.loss:
         return [
-            f"A temperature would change little: {now.temperature:.3g} is best, with a loss of {now.refinement:.4g}."
+            f"Temperature scaling would change little: the best temperature is {now.temperature:.3g}, with a loss of "
+            f"{now.refinement:.4g}."
         ]
     kept = (
         f"leaves every prediction, and so the {accuracy}, as it is"
@@ -149,29 +148,29 @@ def _remedy(now: Profile, accuracy: str, halfway: bool) -> list[str]:
         else "leaves the order of the scores as it is; a threshold other than 0.5 has to move with the logits"
     )
     return [
-        f"Dividing the logits by {now.temperature:.3g} (TemperatureScaling) brings the loss to {now.refinement:.4g}, "
-        f"{now.calibration / now.loss:.0%} less, and {kept}."
+        f"Dividing the logits by {now.temperature:.3g} (TemperatureScaling) lowers the loss to {now.refinement:.4g}, "
+        f"by {now.calibration / now.loss:.0%}, and {kept}."
     ]
 
 
 def explain_confidence(samples: float, loss: float, confidence: float, hits: float) -> Finding:
-    """Say how sums of log losses, confidences and hits of a multiclass problem belong together."""
+    """Explain a multiclass log loss beside confidence and accuracy, from the sums of losses, confidences and hits."""
     if not samples:
         return Finding("no-samples", "No samples were counted, so there is no loss to explain.")
     loss, confidence, accuracy = loss / samples, confidence / samples, hits / samples
     gap = confidence - accuracy
-    side = "too sure" if gap > 0.01 else "too cautious" if gap < -0.01 else "as sure as they are right"
+    side = "too sure" if gap > 0.01 else "too cautious" if gap < -0.01 else "as confident as they are accurate"
     cost = (
-        "The log loss is infinite: at least one truth was given a probability of 0, and one is enough."
+        "The log loss is infinite: at least one true class was given a probability of 0, and one is enough."
         if loss == inf
-        else f"A log loss of {loss:.4g} is what giving every truth a probability of {exp(-loss):.2g} would cost."
+        else f"A log loss of {loss:.4g} is as high as if every true class had a probability of {exp(-loss):.2g}."
     )
     reasons = (
-        f"The predicted class is given a probability of {confidence:.4g} on average and is right in {accuracy:.4g} of "
+        f"The predicted class has a probability of {confidence:.4g} on average and is right in {accuracy:.4g} of "
         f"the cases: the predictions are {side}" + (f", by {abs(gap):.4g}." if abs(gap) > 0.01 else "."),
-        f"{cost} Accuracy only asks whether the truth has the highest one: it stands still while errors are made with "
-        "more confidence.",
-        "LossProfile says which samples carry the loss, and what a temperature would do.",
+        f"{cost} Accuracy only asks whether the true class has the highest probability: it does not change when errors "
+        "become more confident.",
+        "LossProfile shows which samples carry the loss, and what a temperature would do.",
     )
     code = {"too sure": "too-sure", "too cautious": "too-cautious"}.get(side, "loss-and-accuracy")
     evidence = {"loss": loss if isfinite(loss) else None, "accuracy": accuracy, "confidence": confidence}

@@ -1,4 +1,4 @@
-"""Why two numbers over many classes or labels are equal, or not."""
+"""Explains why two numbers over many classes or labels are equal or differ."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ONE_VS_REST = "one_vs_rest_accuracy"
 
 
 class SampleSums(NamedTuple):
-    """Of all samples: how many, how many are right in every label, and the sum of a statistic over those that have it.
+    """Sums over samples: all, those with every label right, a statistic's values, and the samples that have a value.
 
-    Weights are summed where samples are weighted.
+    Weighted samples count by their weights.
     """
 
     samples: float
@@ -41,10 +41,10 @@ def explain_multiclass(
     zero_division: float = nan,
     classes: Sequence[str] | None = None,
 ) -> Finding:
-    """Say whether two numbers of a multiclass table are equal, and why; counts are of one class against the rest.
+    """Explain why two numbers of a multiclass table are equal or differ; ``counts`` are one-vs-rest.
 
     ``all_classes`` is False where the samples of some class are ignored, so that averages leave it out.
-    ``zero_division`` is what stood for 0/0 in the values. ``classes`` are names, by default numbers.
+    ``zero_division`` replaced 0/0 in the values. ``classes`` are names, by default numbers.
     """
     number = counts.tp.numel()
     classes = classes or [*map(str, range(number))]
@@ -77,11 +77,11 @@ def _micro(counts: Counts, values: Mapping[str, float]) -> Identity | None:
 
 
 def _of_two_classes(counts: Counts) -> tuple[str, ...]:
-    """Say what the F1 of a yes-or-no problem is, which micro averages of its two classes are not."""
+    """Give the F1 of each of two classes, because F1 usually means that of the positive class, not a micro average."""
     first, second = find("f1")(counts).value().tolist()
     return (
-        f"With two classes the F1 that is usually meant is that of the positive class alone, here {second:.6g} of the "
-        f"second class ({first:.6g} of the first): BinaryEvaluation reports it as f1.",
+        f"With two classes, F1 usually means the F1 of the positive class: here {second:.6g} for the second class "
+        f"({first:.6g} for the first). BinaryEvaluation reports it as f1.",
     )
 
 
@@ -91,9 +91,9 @@ def _inflated(counts: Counts, values: Mapping[str, float], all_classes: bool) ->
         return None
     classes, wrong = counts.tp.numel(), (total - right) / total
     words = (
-        f"One class against the rest is wrong in two tables for each error, and right in the other {classes - 2}: "
+        f"Each error is wrong in two of the {classes} one-vs-rest tables, and right in the rest: "
         f"mean one-vs-rest accuracy = 1 − 2·(1 − accuracy)/C = 1 − 2·{wrong:.6g}/{classes} "
-        f"= {1 - 2 * wrong / classes:.6g}. It nears 1 as the number of classes grows, whatever the model does."
+        f"= {1 - 2 * wrong / classes:.6g}. It approaches 1 as the number of classes grows, whatever the model does."
     )
     return Identity("one-vs-rest-inflates", (words,))
 
@@ -105,11 +105,11 @@ def _occurring(counts: Counts, values: Mapping[str, float], zero_division: float
     others = (
         "which are the same"
         if zero_division != zero_division
-        else f"and zero_division = {zero_division:g} is the value of those that do not occur"
+        else f"and zero_division = {zero_division:g} is the recall of the classes that do not occur"
     )
     words = (
         f"Balanced accuracy is the mean recall of the classes that occur as target, here {occurring} of {classes}; "
-        f"macro recall is over the classes where recall has a value, {others}."
+        f"macro recall is the mean over the classes whose recall has a value, {others}."
     )
     return Identity("balanced-accuracy-is-macro-recall", (words,))
 
@@ -117,7 +117,7 @@ def _occurring(counts: Counts, values: Mapping[str, float], zero_division: float
 def _of_classes(
     counts: Counts, values: Mapping[str, float], zero_division: float, names: Sequence[str], kind: str
 ) -> tuple[Identity, Table | None]:
-    """Identities of classes and labels alike: of one of them, and of means over all."""
+    """Find an identity that holds for classes and labels alike: between means over all, or for one of them."""
     means = means_of(counts, values, zero_division)
     if means is not None:
         return identity_of_means(means, names, kind)
@@ -125,7 +125,7 @@ def _of_classes(
 
 
 def _of_one(counts: Counts, values: Mapping[str, float], names: Sequence[str], kind: str) -> Identity | None:
-    """Two statistics of one class or label, by what holds for any table."""
+    """Find the identity of two statistics of one class or label, which holds for any table."""
     (first, _, one), (second, _, other) = (name.partition("/") for name in [*values, *values][:2])
     if one != other or one not in names:
         return None
@@ -136,14 +136,14 @@ def _of_one(counts: Counts, values: Mapping[str, float], names: Sequence[str], k
     found = identity_of(table, *(find(base).name for base in bases))
     if found is None or not found.reasons:
         return None
-    words = "accuracy is right of all, one-vs-rest: true negatives count. " if ONE_VS_REST in (first, second) else ""
+    words = "accuracy is one-vs-rest, so true negatives count as right. " if ONE_VS_REST in (first, second) else ""
     return Identity(
-        found.code, (f"Of the {kind} {one} against everything else: {words}{found.reasons[0]}", *found.reasons[1:])
+        found.code, (f"For the {kind} {one} against the rest: {words}{found.reasons[0]}", *found.reasons[1:])
     )
 
 
 def _beside_one(counts: Counts, values: Mapping[str, float], names: Sequence[str]) -> Identity | None:
-    """Accuracy of all classes beside the recall of one."""
+    """Explain the accuracy over all classes beside the recall of one class."""
     name = next(
         (each for each in values if each.partition("/")[0] == "recall" and each.partition("/")[2] in names), None
     )
@@ -160,10 +160,10 @@ def _beside_one(counts: Counts, values: Mapping[str, float], names: Sequence[str
     return Identity(
         "accuracy-and-recall-of-class",
         (
-            f"{name} looks at the {numbered(own, 'sample')} of that class alone, accuracy at all {total:,g}.",
-            f"accuracy is the mean recall of the classes by their samples: {1 - weight:.4g}·{recall:.4g} of this class "
-            f"+ {weight:.4g}·{rest:.4g} of the others together. So accuracy − {name} = {weight:.4g}·({rest:.4g} − "
-            f"{recall:.4g}) = {gap:.6g}: equal when the others are recognised as often.",
+            f"{name} looks only at the {numbered(own, 'sample')} of that class, accuracy at all {total:,g}.",
+            f"accuracy is the mean recall of the classes, weighted by their samples: {1 - weight:.4g}·{recall:.4g} for "
+            f"this class + {weight:.4g}·{rest:.4g} for all others together. So accuracy − {name} = {weight:.4g}·("
+            f"{rest:.4g} − {recall:.4g}) = {gap:.6g}: equal when the others together have the same recall.",
         ),
     )
 
@@ -176,10 +176,10 @@ def explain_multilabel(
     zero_division: float = nan,
     sums: SampleSums | None = None,
 ) -> Finding:
-    """Say whether two numbers over labels are equal, and why; counts are of each label.
+    """Explain why two numbers over labels are equal or differ; ``counts`` are of each label.
 
     ``all_labels`` is False where some labels of some samples are ignored, which loosens the bounds between them.
-    ``zero_division`` is what stood for 0/0 in the values. ``sums`` are those of exact_match beside a mean over samples.
+    ``zero_division`` replaced 0/0 in the values. ``sums`` are needed to compare exact_match with a mean over samples.
     """
     accuracies = [float(v) for v in find("accuracy")(counts).value(zero_division)]
     table = Table(("label", "accuracy"), tuple((n, f"{a:.6g}") for n, a in zip(labels, accuracies, strict=True)))
@@ -217,14 +217,14 @@ def _exact_and_hamming(
 
 
 def _exact_and_samples(values: Mapping[str, float], sums: SampleSums) -> Identity:
-    """A sample that is right in every label has F1 and Jaccard index 1, if it has any; others have less, but not 0."""
+    """Explain exact_match beside a mean over samples: both give 1 to a sample that is right in every label."""
     [name] = [each for each in values if each != "exact_match"]
     statistic = "F1" if name.startswith("f1") else "Jaccard index"
     empty = sums.samples - sums.defined  # neither a label nor a prediction: right, and 0/0
     partly = sums.defined - (sums.exact - empty)
     reasons = [
         f"exact_match gives a sample 1 if all its labels are right, else 0; {name} gives it its own {statistic}, which "
-        "is 1 too if all are right, and otherwise the part that is."
+        "is also 1 if all are right, and otherwise gives credit for the labels that are."
     ]
     if partly > 0:
         mean = max(sums.total - (sums.exact - empty), 0.0) / partly
@@ -243,7 +243,7 @@ def _exact_and_samples(values: Mapping[str, float], sums: SampleSums) -> Identit
 def _finding(
     identity: Identity, values: Mapping[str, float], table: Table | None, evidence: dict[str, Any], sample: float
 ) -> Finding:
-    """The finding of two values; ``sample`` is what one more right prediction adds."""
+    """The finding about two values; ``sample`` is how much one right prediction adds to an accuracy."""
     if len(values) != 2:
         raise InputError(f"expected two different numbers, got {next(iter(values))!r} twice.")
     (first, a), (second, b) = values.items()
@@ -255,6 +255,8 @@ def _finding(
     elif a == b or abs(a - b) < 1e-12:  # infinite ones have no difference
         headline = f"{first} and {second} are equal: both are {a:.6g}."
     else:
-        near = is_near(a, b) or abs(a - b) < sample
-        headline = f"{first} and {second} {differ(near)} by {abs(a - b):.6g}: {a:.6g} and {b:.6g}."
+        near = is_near(a, b)
+        is_small = not near and abs(a - b) < sample
+        small = "; one prediction counts more than this gap" if is_small else ""
+        headline = f"{first} and {second} {differ(near or is_small)} by {abs(a - b):.6g}: {a:.6g} and {b:.6g}{small}."
     return Finding(code, headline, identity.reasons, table, {"values": plain, **evidence})

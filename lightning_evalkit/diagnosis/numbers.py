@@ -1,4 +1,4 @@
-"""What an evaluation shows of its numbers: plain facts that the rules on numbers look at."""
+"""Facts about the numbers of an evaluation, which the rules on numbers judge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Task = Literal["binary", "multiclass", "multilabel"]
 
 @dataclass(frozen=True)
 class SeenScores:
-    """What the histogram of the scores of one yes-or-no question shows."""
+    """Facts about the scores of one yes-or-no question, read from their histogram."""
 
     inputs: str
     lowest: float
@@ -26,13 +26,13 @@ class SeenScores:
     mean: float
     """The mean predicted probability."""
     variance: float
-    """Of the number of positives: the sum of p (1 - p) if the scores are calibrated, or of squared errors if larger."""
+    """The variance of the number of positives: the sum of p (1 - p), or that of the squared errors if it is larger."""
     threshold: float
     f1: float
     best: HalfF1
     """The best F1 and its threshold."""
     gain: Interval | None = None
-    """By how much F1 is higher there than at the declared threshold."""
+    """The gain in F1 over the declared threshold."""
     only_two: bool = False
     """Whether there are at most two different scores."""
 
@@ -42,7 +42,7 @@ class Candidates(NamedTuple):
 
     values: tuple[float, ...]
     standard_error: float
-    """Of one of them, by its interval."""
+    """The standard error of one value, by its interval."""
     higher_is_better: bool = True
 
 
@@ -61,14 +61,14 @@ class SeenNumbers:
     prevalence: float | None = None
     """The share of positives where the model will be used, if that is known."""
     scores: dict[str, SeenScores] = field(default_factory=dict)
-    """Of a binary evaluation under the empty name, else of each label."""
+    """The facts of each label by its name; those of a binary evaluation have the empty name."""
     sharpness: dict[str, Sharpness] = field(default_factory=dict)
-    """Whether probabilities are too sharp: as the scores, and of all classes together under the empty name."""
+    """Whether probabilities are overconfident, by the names of ``scores``; all classes together have the empty name."""
     bound_width: float = 0.0
     train: dict[str, Counts] = field(default_factory=dict)
     """The tables of the training data, by the same names, where they were given."""
     comparisons: dict[str, Comparison] = field(default_factory=dict)
-    """How far another evaluation is from this one, statistic by statistic."""
+    """The comparison with another evaluation, by statistic."""
     candidates: dict[str, Candidates] = field(default_factory=dict)
     """Statistics whose best value was chosen on these samples."""
 
@@ -93,7 +93,7 @@ class SeenNumbers:
 
 
 def seen_counts(counts: Counts, prevalence: float | None = None) -> SeenNumbers:
-    """One table of counts, as from a paper, with the statistics that evaluations report by default."""
+    """The facts of one table of counts, as from a paper, with the statistics that evaluations report by default."""
     exact = counts.exact()
     names = ("accuracy", "balanced_accuracy", "precision", "recall", "specificity", "f1", "mcc")
     values = {name: float(find(name)(exact).value()) for name in names}

@@ -1,4 +1,4 @@
-"""What one number says: how it is made, what a classifier without any knowledge would reach, what it does not see."""
+"""Explains one number: how it is computed, what classifiers that ignore their inputs reach, what it does not show."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from lightning_evalkit.statistics import Statistic
 
 CELLS = {"tp": "true positives", "fp": "false positives", "fn": "false negatives", "tn": "true negatives"}
-HOW_SURE = "Like every number of decisions it does not see how sure they were: log_loss does (curves=True)."
+HOW_SURE = "It counts decisions and does not show how confident they were: log_loss does (curves=True)."
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number with what is known of it; NaN where it has no value."""
+    """A number with the facts that explain it; the value is NaN if it is 0/0."""
 
     name: str
     value: float
     formula: str
     baselines: Mapping[str, float]
-    """The same number of classifiers that know nothing, by what they do."""
+    """The same number for classifiers that ignore their inputs, by what they do."""
     higher_is_better: bool | None = True
     constant: str = ""
-    """If one thing is predicted always: "Nothing was predicted positive: always saying no"."""
+    """The beginning of the headline if one class is always predicted, else empty."""
     parts: str = ""
-    """What is divided by what, as "90 of 100"."""
+    """Numerator and denominator, as "90 of 100"."""
     hidden: Sequence[str] = ()
-    """Sentences about what it does not see."""
+    """Sentences about what the number does not show."""
     undefined: str = ""
-    """Why it has no value."""
+    """The reason why it has no value."""
     interval: Interval | None = None
 
 
@@ -78,7 +78,7 @@ def _headline(number: Number) -> str:
 
 
 def _sure(number: Number) -> list[str]:
-    """How far the number may be off by chance."""
+    """Say how far the number may be off by chance."""
     found = number.interval
     if found is None or not found.known:
         return []
@@ -88,7 +88,7 @@ def _sure(number: Number) -> list[str]:
 
 
 def _beside_baselines(number: Number) -> list[str]:
-    """Whether a classifier that knows nothing is as good; the majority first."""
+    """Say whether a classifier that ignores its inputs is as good; of equal ones, the majority is named."""
     defined = {words: value for words, value in number.baselines.items() if value == value}
     if number.value != number.value or number.higher_is_better is None or number.constant or not defined:
         return []
@@ -96,8 +96,8 @@ def _beside_baselines(number: Number) -> list[str]:
     best = max(defined, key=lambda words: sign * defined[words])
     ahead = sign * (number.value - defined[best])
     if ahead > 0:
-        return [f"It is {ahead:.4g} better than {best}, the best without a look at the inputs."]
-    return [f"It is no better than {best}, which gives {defined[best]:.6g} without a look at the inputs."]
+        return [f"It is {ahead:.4g} better than {best}, the best answer that ignores the inputs."]
+    return [f"It is no better than {best}, which ignores the inputs and gives {defined[best]:.6g}."]
 
 
 def _shown(value: float) -> str:
@@ -108,7 +108,7 @@ def _shown(value: float) -> str:
 
 
 def explain_one(counts: Counts, name: str, zero_division: float = nan) -> Finding:
-    """What one statistic of one table says, and what it does not see."""
+    """Explain one statistic of one table: what it shows, and what it does not."""
     exact, interval = counts.exact(), None
     if all(isinstance(cell, int) for cell in exact.cells):  # weights do not say how many samples they are of
         interval = table_interval(exact, find(name))
@@ -116,7 +116,7 @@ def explain_one(counts: Counts, name: str, zero_division: float = nan) -> Findin
 
 
 def told_of_table(counts: Counts, name: str, zero_division: float, reported: str, interval: Interval | None) -> Finding:
-    """The same with an interval that is known otherwise, under the name by which it is ``reported``."""
+    """Explain a statistic whose interval is known already, under the name by which it is ``reported``."""
     counts = counts.exact()
     number = _number(counts, find(name), reported, zero_division)
     return told(replace(number, interval=interval), {"counts": plain_cells(counts)})
@@ -159,7 +159,7 @@ def constant_prediction(counts: Counts) -> str:
 
 
 def _parts(value: Value) -> str:
-    """The numbers that are divided, of a share of samples."""
+    """Numerator and denominator of a share of samples, in words; empty for any other statistic."""
     quantity = value.statistic(value.counts)
     if not value.statistic.proportion or not value.defined:
         return ""
@@ -168,11 +168,11 @@ def _parts(value: Value) -> str:
 
 
 def _hidden(statistic: Statistic, counts: Counts) -> list[str]:
-    """Cells that it does not look at, errors that it does not tell apart, and confidence."""
+    """Name the cells that it ignores, errors that it counts alike, and confidence."""
     said = []
     if statistic.ignores:
         cells = " and ".join(f"{CELLS[cell]} ({in_words(getattr(counts, cell))} here)" for cell in statistic.ignores)
-        said.append(f"It ignores {cells}: any number of them leaves it as it is.")
+        said.append(f"It ignores {cells}: it stays the same for any number of them.")
     if _alike(statistic):
         said.append(
             f"It counts a false positive and a false negative alike ({in_words(counts.fp)} and {in_words(counts.fn)} "
@@ -182,6 +182,6 @@ def _hidden(statistic: Statistic, counts: Counts) -> list[str]:
 
 
 def _alike(statistic: Statistic) -> bool:
-    """Whether false positives and false negatives can be exchanged; seen on a table whose cells are all different."""
+    """Whether swapping FP and FN leaves the value as it is, tried on a table whose cells all differ."""
     one, other = (Value(statistic, table, nan) for table in (Counts(5, 7, 11, 13), Counts(5, 11, 7, 13)))
     return one.minus(other) == 0

@@ -1,4 +1,4 @@
-"""A diagnosis: the findings of all rules, by section, for people and for programs."""
+"""A diagnosis holds the findings of all rules, by section, and writes them for people and for programs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from lightning_evalkit.diagnosis.rules.table import About
 
 ALPHA = 0.01
-"""How often the tests of one report find something in a healthy one."""
+"""The probability that the tests of one report find anything where nothing is wrong."""
 STYLES = {"error": "bold red", "warning": "yellow", "tip": "cyan"}
-"""How a terminal shows our severities."""
+"""The style of each severity in a terminal."""
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {"error": "error", "warning": "warning", "tip": "note"}
-"""SARIF's words for our severities."""
+"""SARIF's word for each severity."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found, and what was looked for: issues and tips, rules that passed or did not apply, what is ignored."""
+    """The answers of all rules: issues, tips and ignored findings, and the rules that passed or did not apply."""
 
     findings: tuple[Finding, ...]
     passed: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Diagnosis:
         return tuple(f for f in self.issues if f.severity == "error")
 
     def text(self) -> str:
-        """Plain text: each finding with its code, its numbers and its remedy."""
+        """The diagnosis as plain text: each finding with its code, its numbers and its remedy."""
         if not self.findings:
             return f"nothing was found; {_number(self.passed, 'rule')} passed."
         counted = f"{_number(self.issues, 'issue')} and {_number(self.tips, 'tip')}"
@@ -64,7 +64,7 @@ class Diagnosis:
         return "\n".join(lines)
 
     def markdown(self) -> str:
-        """A list of findings; names in them are shown as they are."""
+        """The findings as a Markdown list; names in them are shown as they are."""
         if not self.findings:
             return literal(self.text())
         items = (
@@ -74,7 +74,7 @@ class Diagnosis:
         return "\n".join(items)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """The diagnosis as plain values, for JSON."""
         return {
             "issues": [_plain(finding) for finding in self.issues],
             "tips": [_plain(finding) for finding in self.tips],
@@ -84,11 +84,11 @@ class Diagnosis:
         }
 
     def json(self) -> str:
-        """JSON, indented."""
+        """The diagnosis as indented JSON."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, default=str)
 
     def sarif(self) -> dict[str, Any]:
-        """The static-analysis format that code hosts and editors show; what is ignored is marked as suppressed."""
+        """The diagnosis in SARIF, which code hosts and editors show; ignored findings are marked as suppressed."""
         everything = (*self.findings, *self.ignored)
         used = sorted({finding.code for finding in everything})
         rules = [
@@ -119,7 +119,7 @@ class Diagnosis:
         return self.text()
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        """For rich: as the text, with the severities in colours; names are shown as they are."""
+        """Render the text for rich, with severities in colours and names as they are."""
 
         def lines(text: str, style: str = "", indent: str = "") -> Iterator[Any]:
             for line in wrap(text, options.max_width, subsequent_indent=indent):
@@ -152,12 +152,12 @@ def judged(
     known: Collection[str] = (),
     unasked: Collection[str] = (),
 ) -> Diagnosis:
-    """Ask every rule; ``ignore`` are codes, ``known`` are fingerprints of findings that were accepted before.
+    """Ask every rule; ``ignore`` has codes, ``known`` has fingerprints of findings that were accepted before.
 
-    ``unasked`` are codes of rules that do not apply.
+    ``unasked`` has codes of rules that do not apply.
     """
     for code in ignore:
-        RULES[code]  # which says if there is no such rule
+        RULES[code]  # raises if there is no such rule
     asked = {rule.code: None if rule.code in unasked else rule(seen) for rule in rules_about(about)}
     findings = _significant([finding for found in asked.values() for finding in found or ()])
     found_by = {finding.code for finding in findings}
@@ -169,14 +169,14 @@ def judged(
 
 
 def without_known(diagnosis: Diagnosis, known: Collection[str]) -> Diagnosis:
-    """The same, with the findings of these fingerprints set aside."""
+    """Move the findings with these fingerprints to the ignored ones."""
     aside = tuple(finding for finding in diagnosis.findings if finding.fingerprint in known)
     left = tuple(finding for finding in diagnosis.findings if finding not in aside)
     return replace(diagnosis, findings=left, ignored=(*diagnosis.ignored, *aside))
 
 
 def joined(diagnoses: Sequence[Diagnosis]) -> Diagnosis:
-    """Several diagnoses as one: a rule has passed where it was asked and found nothing anywhere."""
+    """Merge several diagnoses; a rule has passed if it was asked and found nothing anywhere."""
     findings = tuple(finding for each in diagnoses for finding in each.findings)
     ignored = tuple(finding for each in diagnoses for finding in each.ignored)
     found = {finding.code for finding in (*findings, *ignored)}
@@ -186,7 +186,7 @@ def joined(diagnoses: Sequence[Diagnosis]) -> Diagnosis:
 
 
 def about_subject(diagnosis: Diagnosis, owner: str) -> Diagnosis:
-    """The same findings, each said of an owner: a metric of a run, an evaluation of a stage."""
+    """Put the owner of the findings before each of them: a metric of a run, or an evaluation of a stage."""
 
     def owned(finding: Finding) -> Finding:
         return replace(finding, subject=f"{owner}/{finding.subject}", headline=f"{owner}: {finding.headline}")
@@ -199,7 +199,7 @@ def about_subject(diagnosis: Diagnosis, owner: str) -> Diagnosis:
 
 
 def _significant(findings: list[Finding]) -> list[Finding]:
-    """Without what chance explains: the tests of one report hold together (Holm), so a healthy one is silent."""
+    """Leave out findings that chance explains, with Holm's correction for all tests of one report."""
     tested = [finding for finding in findings if finding.certainty == "significant"]
     adjusted = holm([finding.evidence["p_value"] for finding in tested])
     chance = {id(finding) for finding, p in zip(tested, adjusted, strict=True) if not p <= ALPHA}

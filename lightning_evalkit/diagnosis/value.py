@@ -1,4 +1,4 @@
-"""The value of one statistic of one table: exact where it is a fraction, and why it may have none."""
+"""The value of one statistic of one table, exact if it is a fraction, or the reason why it has none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Value:
-    """A statistic's value: exact where it is a fraction, and as a number in any case."""
+    """The value of a statistic: as an exact fraction where possible, and as a number in any case."""
 
     def __init__(self, statistic: Statistic, counts: Counts, zero_division: float) -> None:
         quantity = statistic(counts)
@@ -36,19 +36,20 @@ class Value:
         return 0.0 if abs(gap) < 1e-12 else gap
 
     def plain(self) -> float | None:
-        """The number for JSON, which knows neither NaN nor infinity."""
+        """The number for JSON, which has neither NaN nor infinity."""
         return self.number if isfinite(self.number) else None
 
     def why_undefined(self) -> list[str]:
-        """A sentence if it is 0/0."""
+        """A sentence that says why the value is 0/0, if it is."""
         if self.defined:
             return []
+        formula = self.statistic.formula.removesuffix(".")
         stands = f"; zero_division = {self.zero_division:g} stands for it" if self.reported else ""
-        return [f"{self.statistic.name} is 0/0 here ({self.statistic.formula}): {why_undefined(self.counts)}{stands}."]
+        return [f"{self.statistic.name} is 0/0 here ({formula}): {why_undefined(self.counts)}{stands}."]
 
 
 def why_undefined(counts: Counts) -> str:
-    """Which margin of the table is empty, in words."""
+    """Say which margins of the table are empty."""
     margins = {
         "no samples were counted": counts.total,
         "there are no positive targets": counts.positives,
@@ -57,11 +58,11 @@ def why_undefined(counts: Counts) -> str:
         "nothing was predicted negative": counts.predicted_negatives,
     }
     empty = [words for words, number in margins.items() if number == 0]
-    return empty[0] if counts.total == 0 else " and ".join(empty) or "its parts vanish together"
+    return empty[0] if counts.total == 0 else " and ".join(empty) or "its numerator and its denominator are 0"
 
 
 def in_words(number: Any) -> str:
-    """A count as it is written in a sentence; weights may have a fraction."""
+    """A count as a sentence writes it; weights may have a fraction."""
     return f"{number:,}" if isinstance(number, int) else f"{float(number):g}"
 
 

@@ -42,7 +42,9 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
     0/0; NaN by default, which warns once), ``prefix`` and ``postfix`` of the reported names, and torchmetrics' own
     ``process_group``, ``sync_on_compute``, ``dist_sync_on_step``, ``dist_sync_fn``. ``curves=True`` keeps the scores in
     a histogram of fixed size, by default of up to 65,536 bins (``resolution``), and adds AUROC, average precision,
-    Brier score, log loss, calibration error, best F1, curves and thresholds.
+    Brier score, log loss, calibration error, best F1, curves and thresholds. ``weighted=True`` takes a
+    ``sample_weight`` in ``update``. Targets equal to ``ignore_index`` are left out. ``buckets=1024`` also counts the
+    samples by their ids, for paired comparisons and for intervals of more statistics.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
         if metrics or additional_metrics:
             raise DeclarationError(
                 "expected no more metrics, as all entries of an evaluation are read from its one state: name them as "
-                "statistics when it is constructed, or put other metrics into a MetricCollection beside it."
+                "statistics when it is constructed, or put other metrics into a separate MetricCollection."
             )
         super().add_metrics([])  # torchmetrics 1.6 starts its bookkeeping here
 

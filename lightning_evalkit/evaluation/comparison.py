@@ -1,4 +1,4 @@
-"""Compares two evaluations or two tables: which differences are more than chance."""
+"""Compares two evaluations or two tables, and says which differences are more than chance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from lightning_evalkit.counts import Counts
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.intervals import intervals
-from lightning_evalkit.intervals.comparison import Comparison, Difference, checked_margin, concluded, unpaired
+from lightning_evalkit.intervals.comparison import (
+    Comparison,
+    Difference,
+    checked_margin,
+    concluded,
+    no_difference,
+    unpaired,
+)
 from lightning_evalkit.intervals.interval import checked_level
 from lightning_evalkit.intervals.jackknife import paired_difference
 from lightning_evalkit.intervals.tables import DEFAULT
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.intervals import Interval
 
-NOT_KNOWN = "counts do not say which samples they are of"
+NOT_KNOWN = "counts do not say which samples they come from"
 NO_BUCKETS = "the samples were not counted by their ids: declare buckets=1024, and update with sample=ids"
 OTHER_SAMPLES = "their fingerprints differ: they counted different samples or targets, or some of them more often"
 
@@ -46,7 +53,7 @@ def compare(
     level, margin = checked_level(level), checked_margin(margin)
     asked = [statistics] if isinstance(statistics, str) else statistics
     names = [*(_names(first, second) if asked is None else asked)]
-    reason = "they were asked not to be paired" if paired is False else _unpairable(first, second)
+    reason = "paired=False was asked for" if paired is False else _unpairable(first, second)
     if paired and reason:
         raise InputError(f"expected two evaluations that can be paired: {reason}.")
     differences = {name: _difference(first, second, name, level, not reason) for name in names}
@@ -55,7 +62,7 @@ def compare(
 
 
 def _unpairable(first: Evaluation | Counts, second: Evaluation | Counts) -> str:
-    """The reason why two cannot be paired; empty if they can."""
+    """The reason why the two cannot be paired; empty if they can."""
     if not isinstance(first, Evaluation) or not isinstance(second, Evaluation):
         return NOT_KNOWN
     one, other = (each.tally.compute().buckets for each in (first, second))
@@ -71,12 +78,13 @@ def _difference(
 ) -> Difference:
     if paired and isinstance(first, Evaluation) and isinstance(second, Evaluation) and first.is_told_by_buckets(name):
         low, high = first[name].readout.statistic.bounds
-        return paired_difference(first.by_bucket(name), second.by_bucket(name), level, high - low)
+        found = paired_difference(first.by_bucket(name), second.by_bucket(name), level, high - low)
+        few = first.few_in(name) or second.few_in(name)
+        return no_difference(found.value, found.n, few) if few else found
     one, other = _interval(first, name, level), _interval(second, name, level)
     if one.known and other.known and not paired:
         return unpaired(one, other)
-    nothing = float("nan")
-    return Difference(other.value - one.value, nothing, nothing, nothing, one.n + other.n)
+    return no_difference(other.value - one.value, one.n + other.n, one.reason or other.reason)
 
 
 def _names(first: Evaluation | Counts, second: Evaluation | Counts) -> Sequence[str]:

@@ -37,7 +37,7 @@ ENDS = (0.0, 1.0)
 SEEN = 0.001
 """From this width on, the legend shows the uncertainty of bins."""
 ENOUGH = 20
-"""The least samples of a reliability bin; fewer say little."""
+"""The fewest samples of a reliability bin; bins with fewer are merged."""
 
 
 def panels(snapshot: ScoreSnapshot) -> list[Panel]:

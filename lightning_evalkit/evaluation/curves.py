@@ -51,7 +51,7 @@ def declared_binning(curves: bool, resolution: int | str | None, num_curves: int
     checked_flag("curves", curves)
     if not curves:
         if resolution is not None:
-            raise DeclarationError(f"resolution={resolution!r} is of scores, which are not kept: declare curves=True.")
+            raise DeclarationError(f"resolution={resolution!r} needs the scores: declare curves=True.")
         return None
     if resolution is None:
         return binning_of("fine", num_curves, sums=True)
@@ -186,7 +186,7 @@ class Curves:
         costs: Mapping[str, float] | None = None,
         at_least: Mapping[str, float] | None = None,
     ) -> Any:
-        """The threshold with the best statistic, or the least cost of errors; one for each class or label by name.
+        """Find the threshold with the best statistic, or the lowest cost of errors; by name for each class or label.
 
         It is a ``Threshold``: a probability that also keeps the logit if logits were counted.
         """

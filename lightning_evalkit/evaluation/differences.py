@@ -1,4 +1,4 @@
-"""The interval of the difference of two numbers of one evaluation, which share their samples."""
+"""Intervals of the difference of two numbers of one evaluation, which share their samples."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from lightning_evalkit.evaluation.intervals import LABELS, SCORES, WEIGHTED, interval_of, of_classes, unbucketed
+from lightning_evalkit.evaluation.bucket_intervals import few_in, unbucketed
+from lightning_evalkit.evaluation.intervals import LABELS, SCORES, WEIGHTED, interval_of, of_classes
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, TopK, WholeMatrix
 from lightning_evalkit.inputs import Multiclass
 from lightning_evalkit.intervals.differences import is_same, matrix_difference, table_difference
 from lightning_evalkit.intervals.interval import Interval, no_interval
-from lightning_evalkit.intervals.jackknife import FEW, LONELY, paired_difference
+from lightning_evalkit.intervals.jackknife import paired_difference
 from lightning_evalkit.intervals.tables import share_interval
 from lightning_evalkit.statistics import ratio
 
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from lightning_evalkit.evaluation.readouts import Readout
 
 TABLES = (OneTable, Averaged, WholeMatrix)
-HITS = "counts do not say whether the samples that one of them gets right are those of the other: declare buckets=1024"
+HITS = "counts do not say whether both get the same samples right: declare buckets=1024"
 
 
 def difference_of(first: Readout, second: Readout, source: Source, level: float) -> Interval:
-    """First minus second, with its interval or the reason for none."""
+    """First minus second, with its interval or the reason why it has none."""
     found = _by_counts(first, second, source, level)
     if source.evidence.buckets is not None and not (found.known and source.is_of_independent):
         return _by_buckets(first, second, source, level)
@@ -73,7 +74,7 @@ def _number(readout: OneTable | Averaged | WholeMatrix, source: Source) -> Calla
 
 
 def _hits(readout: Readout, source: Source) -> int | None:
-    """How many samples have their target among the k largest scores; k is 1 for accuracy."""
+    """The number of samples whose target is among the k largest scores, k = 1 for accuracy; None for other readouts."""
     if isinstance(readout, TopK):
         return int(source.evidence.hits[readout.k])
     if isinstance(readout, WholeMatrix) and readout.statistic.name == "accuracy":
@@ -82,7 +83,7 @@ def _hits(readout: Readout, source: Source) -> int | None:
 
 
 def _nested(first: int, second: int, samples: int, level: float) -> Interval:
-    """One of two top-k accuracies contains the other, so their difference is itself a share of samples."""
+    """The difference of two top-k accuracies, itself a share of samples, as the hits of one include the other's."""
     found = share_interval(ratio(abs(first - second), samples), "the difference", level, "auto")
     if first >= second or not found.known:
         return found
@@ -90,21 +91,21 @@ def _nested(first: int, second: int, samples: int, level: float) -> Interval:
 
 
 def _by_buckets(first: Readout, second: Readout, source: Source, level: float) -> Interval:
-    reason = unbucketed(first, source) or unbucketed(second, source)
+    reason = next(filter(None, (why(each, source) for why in (unbucketed, few_in) for each in (first, second))), "")
     if reason:
         return no_interval(source.value(first) - source.value(second), level, reason)
     one, other = (source.by_bucket(each) for each in (first, second))
     width = max(each.statistic.bounds[1] - each.statistic.bounds[0] for each in (first, second))
-    value, low, high, _, n = paired_difference(other, one, level, width)
-    if low != low:
-        return no_interval(value, level, FEW if len(one.without) < 2 else LONELY, n)
+    value, low, high, _, n, untold = paired_difference(other, one, level, width)
+    if untold:
+        return no_interval(value, level, untold, n)
     if _are_same(first, second, source):
         return Interval(value, value, value, level, "identity", n)
     return Interval(value, low, high, level, "buckets", n)
 
 
 def _are_same(first: Readout, second: Readout, source: Source) -> bool:
-    """Whether no sample can tell the two apart."""
+    """Whether the two are the same number for every table."""
     if not (isinstance(first, TABLES) and isinstance(second, TABLES)):
         return False
     if not isinstance(source.evidence.task, Multiclass):

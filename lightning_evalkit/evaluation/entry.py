@@ -78,8 +78,8 @@ class Entry(Unscripted, Metric):
         if not NEAR_0 < float(value) < NEAR_1 and not readout.is_told(evidence):
             self.tally.warned_untold = True
             rank_zero_warn(
-                f"{self.name} is {float(value)!r}, the probability nearest to a logit that no probability tells from "
-                "others: best_threshold(...) keeps the logit, and can be declared as a threshold.",
+                f"{self.name} is {float(value)!r}, a probability that several logits share: best_threshold(...) keeps "
+                "the logit, and can be declared as a threshold.",
                 UserWarning,
             )
 
@@ -87,7 +87,7 @@ class Entry(Unscripted, Metric):
         """Refuse: the evaluation counts once for all its entries."""
         raise InputError(
             f"{self.name!r} is one entry of an evaluation, and all entries share one state: call update (or forward) "
-            "on the evaluation, and keep it an attribute of its own instead of putting it into a MetricCollection."
+            "on the evaluation, and make it a separate attribute instead of putting it into a MetricCollection."
         )
 
     @torch.jit.unused

@@ -147,7 +147,7 @@ def _unseen(name: str, readout: Readout, names: Sequence[str]) -> list[str]:
         place = names[readout.place]
         return [f"It is about {place} alone, against everything else."]
     if isinstance(readout, Averaged) and readout.average == "macro":
-        return ["A rare class moves it as much as a frequent one; which one does, per_class or per_label shows."]
+        return ["A rare class moves it as much as a frequent one; per_class or per_label shows which one does."]
     if isinstance(readout, (Averaged, WholeMatrix)) and name != "mcc":
         return ["It ignores how the errors are spread: a class that is never found hardly lowers it if it is rare."]
     return []

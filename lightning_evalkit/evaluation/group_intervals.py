@@ -1,4 +1,4 @@
-"""Intervals of groups, and which groups differ from all others by more than chance."""
+"""Intervals of groups, and p-values of their differences from all other groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GroupInterval(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """The rows of some groups, and the readout."""
+    """The counts of all groups, one row each, and the places of the groups that are asked for."""
 
     counter: SliceCounter
     rows: Totals
@@ -36,7 +36,7 @@ class Groups(NamedTuple):
     zero_division: float
 
     def interval(self, readout: Readout, place: int, level: float, method: str, others: bool = False) -> Interval:
-        """The interval of a group, or of all samples of other groups."""
+        """The interval of a group, or of all other groups together."""
         parts = (self.rows.integers, self.rows.reals)
         row = [None if part is None else (part.sum(0) - part[place] if others else part[place]) for part in parts]
         assert row[0] is not None  # there are always counts
@@ -46,7 +46,7 @@ class Groups(NamedTuple):
         return interval_of(readout, source, level, method)
 
     def _p_value(self, readout: Readout, place: int, level: float) -> float:
-        """Use exact intervals if available: Wilson's are too short for the few samples of a tiny group."""
+        """The p-value of a group, from exact intervals if possible: Wilson's are too short for tiny groups."""
         try:
             one, other = (self.interval(readout, place, level, "clopper-pearson", others) for others in (False, True))
         except DeclarationError:  # not a share of samples
@@ -66,12 +66,12 @@ class Groups(NamedTuple):
 
 
 def checked_end(by: str, higher_is_better: bool, statistic: str) -> str:
-    """Check what groups are ranked by: the value, or the better end of the interval."""
+    """Return what groups are ranked by: the value, or the better end of the interval."""
     better = "high" if higher_is_better else "low"
     if by not in ("value", better):
         wanted = "more" if higher_is_better else "less"
         raise InputError(
-            f"expected by='value' or by={better!r} for {statistic!r}, of which {wanted} is better, got by={by!r}: even "
-            "the better end of the interval has to be bad."
+            f"expected by='value' or by={better!r} for {statistic!r}, of which {wanted} is better, got by={by!r}: a "
+            "group is certainly bad only if the better end of its interval is."
         )
     return by

@@ -10,13 +10,13 @@ import torch
 
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.errors import DeclarationError
+from lightning_evalkit.evaluation.bucket_intervals import SMOOTH, UNSMOOTH, by_buckets, few_in, unbucketed
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, SampleMean, TopK, WholeMatrix
-from lightning_evalkit.evaluation.telling import of_each_class, of_each_term, telling
+from lightning_evalkit.evaluation.telling import telling
 from lightning_evalkit.inputs import Binary, Multilabel
 from lightning_evalkit.intervals import Interval, auroc_interval, matrix_interval, share_interval, table_interval
-from lightning_evalkit.intervals.averages import from_classes, from_terms, too_few, units
 from lightning_evalkit.intervals.interval import METHODS, checked_level, no_interval
-from lightning_evalkit.intervals.jackknife import ByBucket, bucket_interval
+from lightning_evalkit.intervals.jackknife import ByBucket
 from lightning_evalkit.intervals.matrices import Whole
 from lightning_evalkit.statistics import OVERALL, averaged, ratio
 
@@ -31,15 +31,11 @@ if TYPE_CHECKING:
     from lightning_evalkit.state import EvidenceTally
     from lightning_evalkit.statistics import Quantity
 
-WEIGHTED = "sums of weights do not say how many samples they are of: declare buckets=1024 and count by sample"
+WEIGHTED = "sums of weights do not give the number of samples: declare buckets=1024 and count by sample"
 LABELS = "the labels of a sample depend on each other, and counts do not say how: declare buckets=1024"
 SAMPLES = "the sum over samples does not say how much they differ: declare buckets=1024"
 SCORES = "a histogram of scores does not say how much single samples contribute: declare buckets=1024"
-SMOOTH = ("auroc", "average_precision", "gini", "eer", "brier", "log_loss", "calibration_error")
-"""Score statistics whose spread buckets can estimate; others are maxima, or need fine bins."""
-UNSMOOTH = "it is a largest value or needs fine bins, of which buckets do not tell the spread"
-TOO_MANY = "histograms of so many classes or labels are not kept by bucket: declare fewer buckets"
-AREAS = "the classes or labels have the same samples, and histograms do not say how their areas vary together"
+AREAS = "classes or labels share their samples, and histograms do not say how their areas vary: declare buckets=1024"
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ class Source:
 
     @property
     def is_of_independent(self) -> bool:
-        """Whether samples count alike and do not depend on each other, so that their numbers say how sure they are."""
+        """Whether samples have equal weights and are independent, so that counts alone give intervals."""
         buckets = self.evidence.buckets
         return not self.evidence.task.weighted and not (buckets is not None and buckets.clustered)
 
@@ -131,9 +127,14 @@ class Intervals:
         return self._source().by_bucket(entry.readout)
 
     def is_told_by_buckets(self, name: str) -> bool:
-        """Whether buckets say how sure an entry is; of largest values they do not."""
+        """Whether buckets can give an entry an interval; for largest values they cannot."""
         entry: Entry = self[name]  # type: ignore[index]  # of the collection
         return not unbucketed(entry.readout, self._source())
+
+    def few_in(self, name: str) -> str:
+        """The reason why an average over classes or labels has no interval by buckets; empty if it has one."""
+        entry: Entry = self[name]  # type: ignore[index]  # of the collection
+        return few_in(entry.readout, self._source())
 
     def _described(self, readout: Readout, level: float, method: str, prevalence: float | None) -> Interval:
         try:
@@ -151,14 +152,16 @@ class Intervals:
             return _projected(readout, source, level, method, prevalence)
         buckets = source.evidence.buckets
         if method == "buckets" and buckets is None:
-            raise DeclarationError("method='buckets' needs them: declare buckets=1024 and count by the ids of samples.")
+            raise DeclarationError(
+                "method='buckets' needs samples counted in buckets: declare buckets=1024 and update with sample=ids."
+            )
         if method == "buckets" or (method == "auto" and buckets is not None and not source.is_of_independent):
-            return _by_buckets(readout, source, level)
+            return by_buckets(readout, source, level)
         if source.evidence.task.weighted:
             return no_interval(source.value(readout), level, WEIGHTED)
         found = interval_of(readout, source, level, method)
         if not found.known and method == "auto" and buckets is not None:
-            return _by_buckets(readout, source, level)
+            return by_buckets(readout, source, level)
         return found if found.known else replace(found, value=source.value(readout))
 
     def _source(self) -> Source:
@@ -167,69 +170,17 @@ class Intervals:
 
 def _projected(readout: Readout, source: Source, level: float, method: str, prevalence: float) -> Interval:
     if not isinstance(source.evidence.task, Binary):
-        raise DeclarationError("expected no prevalence: only a problem of two classes has one.")
+        raise DeclarationError("expected no prevalence: only a binary evaluation can be projected to another one.")
     if not isinstance(readout, OneTable) or source.evidence.task.weighted:
         reason = WEIGHTED if source.evidence.task.weighted else "scores are not projected to another prevalence"
         return no_interval(torch.nan, level, reason)
     return table_interval(source.counts.at(readout.place), readout.statistic, level, method, prevalence)
 
 
-def _by_buckets(readout: Readout, source: Source, level: float) -> Interval:
-    reason = unbucketed(readout, source)
-    if reason:
-        return no_interval(source.value(readout), level, reason)
-    if isinstance(readout, Averaged) and readout.average == "macro":
-        return _mean_by_buckets(readout, source, level)
-    found = bucket_interval(source.by_bucket(readout), readout.statistic.bounds, level)
-    return _no_surer_than_terms(found, readout, source) if found.known and isinstance(readout, OneTable) else found
-
-
-def _no_surer_than_terms(found: Interval, readout: OneTable, source: Source) -> Interval:
-    """Of a recall without a miss no bucket tells how sure it is, nor of its mean with a specificity."""
-    buckets = source.evidence.buckets
-    assert buckets is not None  # declared
-    held = of_each_term(readout, buckets.without_each, source.evidence)
-    if held is None:
-        return found
-    quantity = readout.statistic(source.counts.at(readout.place))
-    low, high = from_terms(quantity, units(held.cpu(), buckets.number).tolist(), found.value, found.level)
-    lowest, highest = readout.statistic.bounds
-    return replace(found, low=max(min(found.low, low), lowest), high=min(max(found.high, high), highest))
-
-
-def _mean_by_buckets(readout: Averaged, source: Source, level: float) -> Interval:
-    """Of a class without errors no bucket tells how sure it is: the mean is no surer than the classes' intervals."""
-    buckets = source.evidence.buckets
-    assert buckets is not None  # declared
-    included = readout.included(source.evidence, source.zero_division).cpu()
-    held = of_each_class(readout.statistic, buckets.without_each, source.evidence).cpu()
-    kind = "labels" if isinstance(source.evidence.task, Multilabel) else "classes"
-    few = too_few(held[included], kind, "buckets with samples" if kind == "classes" else "buckets with positives")
-    if few:
-        return no_interval(source.value(readout), level, few)
-    found = bucket_interval(source.by_bucket(readout), readout.statistic.bounds, level)
-    if not found.known:
-        return found
-    each = None if source.is_of_independent else units(held, buckets.number)
-    low, high = from_classes(readout.statistic, source.counts, included, found.value, level, each)
-    return replace(found, low=min(found.low, low), high=max(found.high, high))
-
-
-def unbucketed(readout: Readout, source: Source) -> str:
-    """The reason why buckets give no interval; empty if they do."""
-    if not isinstance(readout, FromScores):
-        return ""
-    if readout.statistic.name not in SMOOTH:
-        return UNSMOOTH
-    assert source.evidence.buckets is not None  # declared
-    missing = readout.statistic.needs != "calibration" and source.evidence.buckets.without_each.scores is None
-    return TOO_MANY if missing else ""
-
-
 @singledispatch
 def interval_of(readout: Any, source: Source, level: float, method: str) -> Interval:
     """The interval of a readout."""
-    return no_interval(source.value(readout), level, f"there is no interval of {type(readout).__name__}")
+    return no_interval(source.value(readout), level, f"no method gives an interval of {type(readout).__name__}")
 
 
 @interval_of.register
@@ -253,7 +204,7 @@ def _(readout: WholeMatrix, source: Source, level: float, method: str) -> Interv
 def of_classes(
     readout: OneTable | Averaged | WholeMatrix, source: Source
 ) -> Callable[[Counts], Quantity] | Callable[[Counts], Tensor]:
-    """The number as a function of the counts of all classes: undivided if it is one fraction."""
+    """The number as a function of the counts of all classes, undivided if it is one fraction."""
     statistic = readout.statistic
     if isinstance(readout, OneTable):
         place = readout.place

@@ -153,7 +153,7 @@ class Looking:
             return {}
 
     def _notes(self) -> list[str]:
-        """Why numbers have no interval, one line for each reason."""
+        """The reasons why numbers have no interval, one line for each."""
         names: dict[str, list[str]] = {}
         for name, interval in self._intervals_at_hand().items():
             if not interval.known:

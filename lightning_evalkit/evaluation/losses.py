@@ -1,4 +1,4 @@
-"""Explains the log loss of an evaluation next to its accuracy, from its sums and scores."""
+"""Explains the log loss of an evaluation together with its accuracy, from its sums and scores."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ WORST = 0.01
 
 
 class Binned(NamedTuple):
-    """A profile whose loss and accuracy are the reported ones, and the relative uncertainty of the rest by bins."""
+    """A profile with the reported loss and accuracy, and the relative uncertainty that bins add to the rest."""
 
     profile: Profile
     width: float
 
 
 def beside_loss(first: str | None, second: str | None, accuracy: str) -> str | None:
-    """The name explained together with "loss", by default the accuracy; None if neither name is "loss"."""
+    """The name to explain together with "loss", by default the accuracy; None if neither name is "loss"."""
     names = [name for name in (first, second) if name is not None]
     others = [name for name in names if name not in LOSSES]
     if len(others) == len(names):
@@ -47,15 +47,15 @@ def beside_loss(first: str | None, second: str | None, accuracy: str) -> str | N
 
 def refused(accuracy: str, got: str) -> InputError:
     """The error about a loss together with anything but an accuracy."""
-    return InputError(f"expected the loss beside {accuracy!r}, got {got!r}: their numbers say nothing together.")
+    return InputError(f"expected the loss together with {accuracy!r}, got {got!r}: only these two explain each other.")
 
 
 def explained_by_scores(
     evaluation: Any, counts: Counts, accuracy: str, halfway: bool, before: Profile | None = None
 ) -> Finding:
-    """Explain the loss of yes-or-no questions: totals come from exact sums, the carriers from the histogram.
+    """Explain the loss of yes-or-no questions: totals come from exact sums, the shares of samples from the histogram.
 
-    ``counts`` are those of the ``accuracy``, which uses a threshold of one half (``halfway``) or another one.
+    ``counts`` are those of the ``accuracy``; ``halfway`` says whether its threshold is one half.
     """
     binned = profile_of_scores(evaluation, counts)
     found = explain_loss(binned.profile, (), (), before, accuracy, halfway, binned.width)
@@ -79,7 +79,7 @@ def profile_of_scores(evaluation: Any, counts: Counts) -> Binned:
     loss = total / samples if samples else torch.nan
     low, middle, high = (logits_of(evaluation.tally.counter.bins, scores.alone, part) for part in (0.0, 0.5, 1.0))
     binned = profile_of(_sums(scores, counts, middle), ["no", "yes"], WORST)
-    # The parts of the binned loss in proportion, so that they add up to the loss itself.
+    # The parts of the binned loss are scaled, so that they add up to the loss itself.
     refined = binned.refinement / binned.loss if 0 < binned.loss < torch.inf else 1.0
     profile = replace(
         binned,
@@ -93,7 +93,7 @@ def profile_of_scores(evaluation: Any, counts: Counts) -> Binned:
 
 
 def _total(scores: ScoreCounts, no: Tensor, yes: Tensor) -> float:
-    """The sum of losses if every score were at this end of its bin, without the exactly known ones."""
+    """The sum of losses if every score were at this end of its bin, without bins of one value."""
     open_ended = ~scores.alone.cpu()
     return float(
         sum(
@@ -104,7 +104,7 @@ def _total(scores: ScoreCounts, no: Tensor, yes: Tensor) -> float:
 
 
 def _sums(scores: ScoreCounts, counts: Counts, logits: Tensor) -> LossSums:
-    """The sums of a profile, with every bin standing for its scores."""
+    """The sums of a profile, with one logit per bin standing for its scores."""
     weights = torch.stack((scores.no, scores.yes)).double().cpu()
     there = weights > 0
     answers = torch.tensor([False, True]).view(2, 1, 1).expand(weights.shape)[there]
@@ -120,7 +120,7 @@ def _sums(scores: ScoreCounts, counts: Counts, logits: Tensor) -> LossSums:
 
 
 def _wrong(weights: Tensor, counts: Counts) -> Tensor:
-    """The wrong part of every bin: the highest "no" scores and the lowest "yes" scores, as many as counted."""
+    """The wrong part of every bin: the highest "no" scores and the lowest "yes" scores, as many as were counted."""
     no, yes = weights.unbind()
     wanted = [cell.double().cpu().unsqueeze(-1) for cell in (counts.fp, counts.fn)]
     above = no.flip(-1).cumsum(-1).flip(-1) - no
@@ -139,5 +139,5 @@ def explained_by_confidence(evaluation: Any) -> Finding:
     found = explain_confidence(weight, loss, confidence, hits if best > 1 else float(counts.tp.sum()))
     if best == 1:
         return found
-    note = f"Accuracy is here that of the most probable class, not of {best}."
+    note = f"Accuracy here counts the most probable class, not the {best} most probable ones."
     return replace(found, reasons=(*found.reasons, note))

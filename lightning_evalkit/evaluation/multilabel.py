@@ -45,7 +45,7 @@ class _PerSample:
     statistic: Statistic
 
     def __call__(self, counts: Counts) -> Tensor:
-        return self.statistic(counts).value()
+        return self.statistic.in_tensors(counts).value()  # numbers of labels, whose products stay small
 
 
 class MultilabelEvaluation(Evaluation):

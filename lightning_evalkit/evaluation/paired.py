@@ -1,4 +1,4 @@
-"""Two models on the same samples, in one pass: McNemar's test, and the paired difference of every statistic."""
+"""Compares two models on the same samples in one pass: McNemar's test, and paired differences of all statistics."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class PairedComparison(PairTally):
-    """Compares two models whose predictions for the same samples come together.
+    """Compares two models; each update takes the predictions of both for the same samples.
 
     ``evaluation`` is a template: it declares what to count and compare, and stays unchanged. McNemar's test counts a
-    sample as right if its class, or all its labels, are right. The state is one tensor, which crosses ranks once.
+    sample as correct if its class, or all its labels, are correct. The state is one tensor, summed over ranks in one
+    all-reduce.
 
     >>> from lightning_evalkit import BinaryEvaluation
     >>> paired = PairedComparison(BinaryEvaluation(inputs="labels", statistics=["accuracy"]))
@@ -39,13 +40,13 @@ class PairedComparison(PairTally):
 
     def __init__(self, evaluation: Evaluation, buckets: int = 1024, **kwargs: Any) -> None:
         if not isinstance(evaluation, Evaluation):
-            raise DeclarationError(f"expected an evaluation that says what is compared, got {evaluation!r}.")
+            raise DeclarationError(f"expected an evaluation that declares what to compare, got {evaluation!r}.")
         if isinstance(getattr(evaluation, "threshold", None), (list, tuple)) and not hasattr(evaluation, "num_labels"):
-            raise DeclarationError("expected one threshold, because a sample is right or wrong at one, got several.")
+            raise DeclarationError("expected one threshold, which decides whether a sample is correct, got several.")
         template = evaluation.replace(buckets=buckets, sync_on_compute=False)
         bucketed: Any = template.tally.counter
         assert isinstance(bucketed, BucketCounter)  # declared
-        super().__init__(PairCounter(bucketed), **kwargs)  # type: ignore[arg-type]  # of two predictions
+        super().__init__(PairCounter(bucketed), **kwargs)  # type: ignore[arg-type]  # counts two predictions
         self.__dict__["_template"] = template  # not a submodule: only its declaration is used
 
     # ---- asking

@@ -12,6 +12,9 @@ from lightning_evalkit.inputs.threshold import names_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from lightning_evalkit.evaluation.score_snapshot import ScoreSnapshot
     from lightning_evalkit.sinks.panels import Panel
 
@@ -65,6 +68,13 @@ def figure_of(evaluation: Any) -> Any:
     except DeclarationError:  # it was not kept
         return figures.panels(shown)
     return figures.matrix_and_panels(matrix, matrix_labels(evaluation), shown)
+
+
+def counts_image(evaluation: Any, title: str = "") -> NDArray[np.uint8]:
+    """Draw the confusion matrix, or the counts of labels or thresholds, as the pixels of a thumbnail."""
+    from lightning_evalkit.sinks import thumbnails
+
+    return thumbnails.counts(evaluation.confusion_matrix.cpu(), matrix_labels(evaluation), title)
 
 
 def matrix_labels(evaluation: Any) -> Sequence[str]:

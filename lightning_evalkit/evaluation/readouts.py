@@ -9,6 +9,7 @@ import torch
 
 from lightning_evalkit.diagnosis import why_undefined
 from lightning_evalkit.statistics import OVERALL, Average, ScoreStatistic, Statistic, find, mean, ratio
+from lightning_evalkit.statistics.averages import supports
 from lightning_evalkit.statistics.calibration import answers
 from lightning_evalkit.statistics.thresholds import best_threshold
 
@@ -34,7 +35,7 @@ class Readout(Protocol):
         """The number."""
 
     def reason(self, evidence: Evidence) -> str:
-        """Why the number is 0/0."""
+        """The reason why the number is 0/0."""
 
 
 # ---- computed once for all classes or labels
@@ -133,7 +134,7 @@ class Averaged:
         values = evidence.once(_of_tables, self.statistic, zero_division)
         weights = self.included(evidence, zero_division).to(values.dtype)
         if self.average == "weighted":
-            weights = weights * evidence.counts.support
+            weights = weights * supports(evidence.counts)
         return mean(values, weights, zero_division)
 
     def included(self, evidence: Evidence, zero_division: float = torch.nan) -> Tensor:
@@ -167,7 +168,7 @@ class WholeMatrix:
 
 @dataclass(frozen=True)
 class TopK:
-    """How often the target is among the k largest scores."""
+    """The share of samples whose target is among the k largest scores."""
 
     k: int
 
@@ -181,7 +182,7 @@ class TopK:
         return ratio(evidence.hits[self.k], evidence.counts.support.sum(-1)).value(zero_division)
 
     def reason(self, evidence: Evidence) -> str:
-        """There is nothing."""
+        """The reason: there are no samples."""
         return "no samples were counted"
 
 
@@ -201,7 +202,7 @@ class SampleMean:
         return mean(values, torch.stack((defined, undefined), -1), zero_division)
 
     def reason(self, evidence: Evidence) -> str:
-        """There is nothing."""
+        """The reason: no sample has a value."""
         return "no sample has a value"
 
 
@@ -227,6 +228,8 @@ class FromScores:
     def of_rows(self, evidence: Evidence, zero_division: float) -> Tensor:
         """The values of many rows, whose curves follow each other in the scores."""
         number = evidence.counts.tp.shape[0]
+        if not number:
+            return torch.empty(0, dtype=torch.float64)
         values = evidence.once(_of_scores, self.statistic).view(number, -1)
         if self.average is None:
             value = values.select(-1, self.place)

@@ -1,4 +1,4 @@
-"""Saves evaluations and reads them from files: a checkpoint holds the counts with their declaration."""
+"""Saves evaluations and rebuilds them from files, which hold the counts with their declaration."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from lightning_evalkit.evaluation.base import Evaluation
 
 UNSAVED = ("hamming_accuracy", "f1/micro", "f1/macro")
-"""Default statistics of several labels that need no sums over samples."""
+"""Default statistics of multilabel evaluations that need no sums over samples, so that the declaration lacks them."""
 
 
 def saved(evaluation: Evaluation, address: str) -> dict[str, torch.Tensor]:
-    """Return the counts of all ranks, sparse, as most bins are empty; every rank must call it."""
+    """Return the counts of all ranks as sparse tensors, as most bins are empty; every rank must call it."""
     entries = checkpoint.saved(evaluation.tally.global_totals, evaluation.tally.counter)
     return {f"{address}.{name}": entry.cpu().to_sparse() for name, entry in entries.items()}
 
 
 def saved_evaluations(path: str | Path) -> dict[str, Evaluation]:
-    """Return the evaluations in a file of ``torch.save`` by name, without those that have no samples.
+    """Return the evaluations in a file written by ``torch.save``, by name and without empty ones.
 
     The file may be a Lightning checkpoint, whose module or callbacks hold evaluations, or the ``state_dict`` of a
     ``persistent`` evaluation. Only tensors and plain values are read (``weights_only=True``).

@@ -1,4 +1,4 @@
-"""A snapshot of an evaluation's scores, small enough to be kept until it is drawn."""
+"""A snapshot of an evaluation's scores, small enough to keep until it is drawn."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 MAX_NAMED = 10
 """More classes or labels than this are not shown one by one."""
 THRESHOLDS = 127
-"""The most thresholds of TensorBoard's PR curves, which it numbers from 0 to 1."""
+"""The most thresholds of a PR curve in TensorBoard, which spaces them evenly from 0 to 1."""
 
 ROUNDING = 2.0**-22
 
 
 @dataclass(frozen=True)
 class ScoreSnapshot:
-    """The filled bins and the calibration sums, on the CPU; every class or label is a row."""
+    """The bins that are not empty and the calibration sums, on the CPU; every class or label is a row."""
 
     names: Sequence[str]
     scores: ScoreCounts
@@ -50,24 +50,24 @@ class ScoreSnapshot:
 
     @property
     def unnamed(self) -> bool:
-        """Whether it is a binary problem, whose single row has no name."""
+        """Whether the problem is binary, so that its single row has no name."""
         return list(self.names) == [""]
 
     @property
     def exclusive(self) -> bool:
-        """Whether exactly one class is right, so that calibration is computed for all together."""
+        """Whether the problem is multiclass, so that one calibration covers all classes together."""
         return len(self.names) > len(self.sums.weights)
 
     @cached_property
     def named(self) -> list[int]:
-        """The indices of the rows shown by name: all, or the ones with the lowest AUROC among many."""
+        """The indices of the rows shown by name: all, or those with the lowest AUROC if there are many."""
         if len(self.names) <= MAX_NAMED:
             return list(range(len(self.names)))
         values = auroc(self.scores).value
         return [place for place in values.argsort().tolist() if not values[place].isnan()][: MAX_NAMED - 1]
 
     def missing(self, place: int) -> str:
-        """Why something of a class or label is undefined."""
+        """The reason why a value of a class or label is undefined."""
         wanting = [bool(part[place] == 0) for part in (self.positives, self.negatives)]
         return "no samples" if all(wanting) else "no positive targets" if wanting[0] else "no negative targets"
 
@@ -80,10 +80,10 @@ class ScoreSnapshot:
         return Counts(*(cell[:, places] for cell in points.counts.cells))
 
     def pr_curves(self) -> Iterator[tuple[str, Counts]]:
-        """Names, and counts at rising thresholds, of rows that have a recall; empty if there are many rows.
+        """Yield the name and the counts at rising thresholds of every row with positives; nothing if there are many.
 
-        Half of the thresholds are quantiles of all scores, half of those of the positives: evenly spaced ones would
-        leave one point of a curve whose scores are all small.
+        Half of the thresholds are quantiles of all scores, half are quantiles of the scores of positives: evenly spaced
+        thresholds would leave a single point of a curve whose scores are all small.
         """
         if len(self.names) > MAX_NAMED:
             return
@@ -97,18 +97,18 @@ class ScoreSnapshot:
 
 
 def _quantiles(reached: Tensor, number: int) -> Tensor:
-    """The first places at which evenly spaced shares of the most are reached."""
+    """The first places at which evenly spaced shares of the last value are reached."""
     wanted = torch.linspace(0, 1, number, dtype=torch.float64) * reached[-1]
     return torch.searchsorted(reached.double(), wanted).clamp(max=len(reached) - 1)
 
 
 def score_snapshot(evaluation: Evaluation) -> ScoreSnapshot | None:
-    """The snapshot of an evaluation over all ranks, a collective; None without curves."""
+    """The snapshot of an evaluation over all ranks, None without curves; every rank must call it."""
     evidence = evaluation.tally.evidence
     scores, calibration = evidence.scores, evidence.calibration
     if scores is None or calibration is None:
         return None
-    # Copied, as a view would keep the whole state.
+    # Copied, because a view would keep the whole state alive.
     sums = Calibration(*(part.to("cpu", torch.float64, copy=True) for part in calibration))
     task = evaluation.tally.counter.task
     return ScoreSnapshot(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.counts import Calibration, Counts, ScoreCounts
 
 SURE = 0.99
-"""The level of the interval of a gain."""
+"""The confidence level of the interval of a gain in F1."""
 
 
 def seen_scores(evaluation: Any, tables: dict[str, Counts]) -> dict[str, SeenScores]:
@@ -45,7 +45,7 @@ def _question(inputs: str, scores: ScoreCounts, table: Counts, threshold: float,
         first[0],
         first[-1],
         float((weights * chances).sum() / weights.sum()),
-        float(max((weights * chances * (1 - chances)).sum(), squares.sum())),  # overconfident scores claim too little
+        float(max((weights * chances * (1 - chances)).sum(), squares.sum())),  # overconfident scores understate it
         threshold,
         float(find("f1")(table).value()),
         half_f1(scored)._replace(f1=float(choice.value[0]), threshold=float(choice.threshold[0])),
@@ -55,7 +55,7 @@ def _question(inputs: str, scores: ScoreCounts, table: Counts, threshold: float,
 
 
 def scored_of(scores: ScoreCounts) -> Scored:
-    """The scores of one curve, or of all as one, by probability."""
+    """The numbers of positives and negatives by probability, summed over all classes or labels of the histogram."""
     yes, no = (part.sum(0).double().cpu().numpy() for part in (scores.yes, scores.no))
     chances = ((scores.lowest + scores.highest) / 2).double().cpu().numpy()
     filled = (yes + no) > 0
@@ -63,7 +63,7 @@ def scored_of(scores: ScoreCounts) -> Scored:
 
 
 def seen_sharpness(evaluation: Any, names: list[str]) -> dict[str, Sharpness]:
-    """The temperature of each label by name; classes have one, by the confidence of the predicted class."""
+    """The temperature of each label by name; classes share one, tested by the confidence of the predicted class."""
     scores, sums = evaluation._judged()
     if list(evaluation.curve_names()) == names:
         return {name: sharpness(scored_of(scores.only(place))) for place, name in enumerate(names)}
@@ -71,7 +71,7 @@ def seen_sharpness(evaluation: Any, names: list[str]) -> dict[str, Sharpness]:
 
 
 def _too_confident(sums: Calibration) -> float:
-    """How many standard errors the mean confidence in the predicted class is above the share of hits."""
+    """The number of standard errors by which the mean confidence in the predicted class exceeds the share of hits."""
     weights, confidences, hits = (part[0].double() for part in (sums.bin_weights, sums.confidences, sums.hits))
     mean = (confidences / weights).nan_to_num(0.0)
     variance = float((weights * mean * (1 - mean)).sum())

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Group(NamedTuple):
-    """One group: its name, how many samples it has, and a statistic of these."""
+    """One group: its name, its number of samples, and the value of a statistic."""
 
     name: str
     size: int
@@ -42,10 +42,11 @@ class Slices(GroupTally):
     group. ``compute`` returns one tensor per statistic with a value for each group. The value is NaN if the group has
     fewer than ``minimum`` samples (``sizes``) or the statistic is 0/0, unless the template has a ``zero_division``.
 
-    The state is one tensor, which crosses ranks once. A group takes 8 bytes for each of 4 T numbers (T thresholds), 3 C
-    (C classes; C² with ``confusion_matrix=True``) or 4 L + 1 (L labels), as much again where weighted, and a few for
-    statistics of samples: 3.2 MB for 100,000 groups of a binary problem. More than 2 GiB are refused. Call ``update``
-    in steps: unlike ``forward`` it only touches groups that are in the batch. Curves cannot be sliced.
+    The state is one tensor, summed over ranks in one all-reduce. A group takes 8 bytes for each of 4 T numbers (T
+    thresholds), 3 C (C classes; C² with ``confusion_matrix=True``) or 4 L + 1 (L labels), as much again if weighted,
+    and a few more for statistics of samples: 3.2 MB for 100,000 groups of a binary problem. More than 2 GiB are
+    refused. Call ``update`` in steps: unlike ``forward``, it touches only the groups in the batch. Curves cannot be
+    sliced.
 
     >>> slices = Slices(BinaryEvaluation("labels", statistics=["accuracy", "recall"]), 3, ["de", "fr", "it"])
     >>> predicted, target = torch.tensor([1, 0, 1, 0]), torch.tensor([1, 1, 1, 0])
@@ -208,7 +209,7 @@ class Slices(GroupTally):
 def _sliceable(evaluation: Evaluation) -> Evaluation:
     if not isinstance(evaluation, Evaluation):
         raise DeclarationError(
-            "expected a BinaryEvaluation, MulticlassEvaluation or MultilabelEvaluation that says what is counted in "
+            "expected a BinaryEvaluation, MulticlassEvaluation or MultilabelEvaluation that declares what to count in "
             f"each group, got {type(evaluation).__name__}."
         )
     if evaluation.tally.counter.task.buckets is not None:
@@ -216,6 +217,6 @@ def _sliceable(evaluation: Evaluation) -> Evaluation:
     if evaluation.tally.counter.task.binning is not None:
         raise DeclarationError(
             "expected an evaluation without curves, because a histogram of scores for each group would be too large: "
-            "construct it with curves=False, and another one with curves=True beside the slices."
+            "construct it with curves=False, and use another evaluation with curves=True next to the slices."
         )
     return evaluation

@@ -1,7 +1,7 @@
-"""How many buckets say something about a number: those that hold samples it looks at.
+"""The number of buckets that bear on a number: those with samples that it looks at.
 
-Where no bucket differs from others, as of a recall without a miss, their number is all that says how sure it is: four
-positives among thousands of samples are four, whatever the number of buckets.
+If no bucket differs from others, as for a recall without a miss, this number alone decides the width of the interval:
+four positives among thousands of samples are four, whatever the number of buckets.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from lightning_evalkit.statistics import Statistic
 
 ROUNDING = 1e-12
-"""The part of a sum of weights that may be lost by adding them in another order."""
+"""The share of a sum of weights that adding them in another order may lose."""
 OF_ALL = ("brier", "log_loss", "calibration_error")
 """Statistics of scores that look at every sample alike; others compare classes."""
 
 
 def telling(readout: Readout, without: Evidence, whole: Evidence) -> int:
-    """The number of buckets, of which ``without`` has a row for each that is left out of the ``whole``."""
+    """The number of buckets that bear on a readout; ``without`` has a row for each bucket left out of the ``whole``."""
     if isinstance(readout, OneTable):
         return _of_table(readout.statistic, *(each.counts.at(readout.place) for each in (without, whole)))
     if isinstance(readout, Averaged) and readout.average == "micro":
@@ -40,14 +40,14 @@ def telling(readout: Readout, without: Evidence, whole: Evidence) -> int:
 
 
 def of_each_class(statistic: Statistic, without: Evidence, whole: Evidence) -> Tensor:
-    """The number of buckets that hold samples which the statistic of a class or label looks at."""
+    """The number of buckets with samples that the statistic looks at, for each class or label."""
     left, everything = (looked_at(statistic, each.counts) for each in (without, whole))
     return _holding(left, everything)
 
 
 def of_each_term(readout: OneTable, without: Evidence, whole: Evidence) -> Tensor | None:
-    """The same for a statistic that is a sum of shares, such as balanced accuracy; None for any other."""
-    left, everything = (readout.statistic(each.counts.at(readout.place)) for each in (without, whole))
+    """The number of buckets for each term of a sum of shares, such as balanced accuracy; None for other statistics."""
+    left, everything = (readout.statistic.in_tensors(each.counts.at(readout.place)) for each in (without, whole))
     if len(everything.terms) < 2 or any(term.root for term in everything.terms):
         return None
     both = zip(left.terms, everything.terms, strict=True)
@@ -55,10 +55,10 @@ def of_each_term(readout: OneTable, without: Evidence, whole: Evidence) -> Tenso
 
 
 def _of_table(statistic: Statistic, without: Counts, whole: Counts) -> int:
-    """A share looks at its whole, everything else at both classes."""
+    """The number of buckets for one table: a share looks at its whole, any other statistic at both classes."""
     if share_of(statistic) is None:
         return _of_rarest(without, whole)
-    left, everything = (statistic(counts).terms[0].whole for counts in (without, whole))
+    left, everything = (statistic.in_tensors(counts).terms[0].whole for counts in (without, whole))
     return int(_holding(left, everything))
 
 
@@ -71,6 +71,6 @@ def _of_rarest(without: Counts, whole: Counts) -> int:
 
 
 def _holding(without: Tensor, whole: Tensor) -> Tensor:
-    """How many buckets hold some of what all hold together."""
+    """The number of buckets that hold a part of the whole."""
     whole = whole.to(without.device)
     return (without < whole * (1 - ROUNDING)).sum(0)

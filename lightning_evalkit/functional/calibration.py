@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from lightning_evalkit.functional.scores import scored
-from lightning_evalkit.inputs import Binary, Inputs, Multiclass, binning_of
+from lightning_evalkit.counts import CalibrationCounter
+from lightning_evalkit.functional.counting import counted
+from lightning_evalkit.inputs import Binary, Binning, Inputs, Multiclass
 from lightning_evalkit.statistics.curve_options import Norm, checked_bins, checked_norm
 from lightning_evalkit.statistics.curve_results import calibration_error
 
@@ -29,10 +30,11 @@ def binary_calibration_error(
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Compute the gaps between the probability of yes and the share of yes over bins, in the scores' precision."""
-    how, scores = checked_norm(norm), binning_of((0.5,), sums=True, calibration_bins=checked_bins(n_bins))
-    task = Binary(inputs, ignore_index, sample_weight is not None, binning=scores)
-    counter, totals = scored(task, preds, target, validate_args, sample_weight)
-    return calibration_error(counter.calibration(totals), how, torch.as_tensor(preds).dtype)
+    how, binning = checked_norm(norm), Binning("calibration", 0, calibration_bins=checked_bins(n_bins))
+    task = Binary(inputs, ignore_index, sample_weight is not None, binning=binning)
+    counter, totals = counted(CalibrationCounter(task), preds, target, validate_args, sample_weight)
+    sums = counter.by_bin(totals)._replace(precision=torch.as_tensor(preds).dtype)  # of a list, that of its tensor
+    return calibration_error(sums, how, totals.integers.device)
 
 
 def multiclass_calibration_error(
@@ -48,8 +50,8 @@ def multiclass_calibration_error(
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Compute the gaps between the highest probability and the share of right classes over bins."""
-    how, weighted = checked_norm(norm), sample_weight is not None
-    scores = binning_of((0.5,), num_classes, sums=True, calibration_bins=checked_bins(n_bins))
-    task = Multiclass(inputs, ignore_index, weighted, num_classes=num_classes, binning=scores)
-    counter, totals = scored(task, preds, target, validate_args, sample_weight)
-    return calibration_error(counter.calibration(totals), how)
+    how, binning = checked_norm(norm), Binning("calibration", 0, calibration_bins=checked_bins(n_bins))
+    weighted = sample_weight is not None
+    task = Multiclass(inputs, ignore_index, weighted, num_classes=num_classes, binning=binning)
+    counter, totals = counted(CalibrationCounter(task), preds, target, validate_args, sample_weight)
+    return calibration_error(counter.by_bin(totals), how, totals.integers.device)

@@ -1,5 +1,4 @@
-"""Declares the meaning of raw tensors, and checks it.
---"""
+"""Declares the meaning of raw tensors, and checks it."""
 
 from lightning_evalkit.inputs.binary import Binary
 from lightning_evalkit.inputs.binning import Binning, binning_of

@@ -34,7 +34,7 @@ class Binary(Thresholded):
         if preds.ndim == target.ndim + 1 and preds.shape == (*target.shape[:1], 2, *target.shape[1:]):
             yes = "preds[:, 1]" if self.inputs in ("probabilities", "labels") else "logits[:, 1] - logits[:, 0]"
             raise InputError(
-                f"expected one score for each sample, got {tuple(preds.shape)} beside targets {tuple(target.shape)}: "
+                f"expected one score for each sample, got {tuple(preds.shape)} for targets {tuple(target.shape)}: "
                 f"pass {yes}, the score of the positive class. As two classes, MulticlassEvaluation(num_classes=2), "
                 "micro-averaged precision, recall and F1 are all the accuracy; f1 of the positive class is f1/1 there."
             )
@@ -47,6 +47,8 @@ class Binary(Thresholded):
         if preds.shape != target.shape:
             self.refuse_unequal_shapes(preds, target)
         weight = self.arranged_weight(target, sample_weight, preds)
+        if preds.ndim == 1 and not self.samplewise:
+            return preds, target, weight
         if self.samplewise:
             if preds.ndim < 2:
                 raise InputError(

@@ -29,9 +29,12 @@ FEWEST_BINS = 256
 
 @dataclass(frozen=True)
 class Binning:
-    """``fine`` bins that follow the logit; ``bfloat16`` bins, one per value; bins between ``cuts``; or ``exact``."""
+    """``fine`` bins that follow the logit; ``bfloat16`` bins, one per value; bins between ``cuts``; or ``exact``.
 
-    kind: Literal["fine", "bfloat16", "cuts", "exact"] = "fine"
+    With ``calibration`` there are only calibration bins, and no histogram of scores.
+    """
+
+    kind: Literal["fine", "bfloat16", "cuts", "exact", "calibration"] = "fine"
     number: int = MOST_BINS
     cuts: tuple[float, ...] = ()
     sums: bool = False
@@ -44,7 +47,7 @@ class Binning:
 
     @property
     def bins(self) -> int:
-        """How many bins there are."""
+        """The number of bins."""
         return len(self.cuts) + 1 if self.kind == "cuts" else self.number
 
 

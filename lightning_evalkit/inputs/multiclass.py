@@ -63,7 +63,7 @@ class Multiclass(Declaration):
         return (self.names or tuple(map(str, range(self.classes)))) if named else None
 
     def complaint(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> str:
-        """What is wrong with the values of a batch."""
+        """The error message about the values of a batch."""
         return multiclass_complaint(self, preds, target, weight)
 
     def arranged(
@@ -72,7 +72,7 @@ class Multiclass(Declaration):
         """Scores (N, C, ...) or labels (N, ...), and targets (N, ...), checked but not flattened."""
         if self._scored(preds, target):
             shape = preds.shape
-            if shape[:1] + shape[2:] != target.shape:
+            if len(shape) < 2 or shape[0] != target.shape[0] or (len(shape) > 2 and shape[2:] != target.shape[1:]):
                 raise InputError(self._unequal(preds, target))
             if self.num_classes is not None and shape[1] != self.num_classes:
                 hint = " (two scores per sample are two classes: declare num_classes=2)" if shape[1] == 2 else ""
@@ -109,4 +109,4 @@ class Multiclass(Declaration):
             hint = ": call target.squeeze(-1)"
         elif preds.shape == target.shape and preds.is_floating_point():
             hint = ": one score per element is a binary problem, or call preds.long() if they are labels"
-        return f"expected {expected} beside targets (N, ...), {shapes}{hint}."
+        return f"expected {expected} for targets (N, ...), {shapes}{hint}."

@@ -148,7 +148,7 @@ def plain_of(threshold: Any) -> Any:
 
 
 def cuts_of(thresholds: Sequence[float]) -> Cuts:
-    """Where scores of every kind and type are cut."""
+    """The cuts for scores of every kind and type."""
     return _cuts_of(tuple((float(each), each.logit if isinstance(each, Threshold) else None) for each in thresholds))
 
 
@@ -164,7 +164,7 @@ def _cuts_of(parts: tuple[tuple[float, float | None], ...]) -> Cuts:
 
 
 def guessed_cuts_of(thresholds: Sequence[float]) -> Cuts:
-    """Where torchmetrics cuts scores that it guesses: ``sigmoid(score) > threshold`` in the precision of the scores.
+    """The cut of torchmetrics for scores that it guesses: ``sigmoid(score) > threshold`` in the scores' precision.
 
     For logits only if the thresholds are 0.5: elsewhere the sigmoid itself has to be computed, as its rounding decides.
     """

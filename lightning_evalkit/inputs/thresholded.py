@@ -42,7 +42,7 @@ class Thresholded(Declaration):
         return self.inputs == "auto" and not any(isinstance(each, dict) for each in plain_of(self.thresholds))
 
     def cuts(self, score_kind: str, kind: torch.dtype = torch.float64) -> tuple[float, ...]:
-        """Where scores of this kind and type are cut: above is positive."""
+        """The cuts for scores of this kind and type: scores above are positive."""
         cuts: Cuts = self._cuts  # type: ignore[attr-defined]
         found = cuts.get((score_kind, kind))
         return found or cuts["logits" if score_kind == "logits" else "probabilities", torch.float64]
@@ -67,7 +67,7 @@ class Thresholded(Declaration):
         return self.inputs
 
     def complaint(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> str:
-        """What is wrong with the values of a batch."""
+        """The error message about the values of a batch."""
         return complaint(self, preds, target, weight)
 
     def refuse_unequal_shapes(self, preds: Tensor, target: Tensor) -> None:

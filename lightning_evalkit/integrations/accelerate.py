@@ -51,7 +51,7 @@ class AcceleratorMetrics:
         self._counting.reset()
 
     def _own_rows(self, rows: int) -> int:
-        """How many rows of this process's batch are not repeats; gathered by process, repeats are at the end."""
+        """The number of rows of this process's batch that are not repeats, which come last over all processes."""
         loader = self._accelerator.gradient_state.active_dataloader
         if loader is None:
             raise InputError(
@@ -65,7 +65,7 @@ class AcceleratorMetrics:
         return min(max(real - before, 0), rows)
 
     def _last_rows(self, loader: Any, together: int) -> int:
-        """How many rows of the last batch of all processes are not repeats."""
+        """The number of rows in the last batch of all processes that are not repeats."""
         sampler, dataset = getattr(loader, "batch_sampler", None), loader.dataset
         if loader.remainder > 0 and not hasattr(sampler, "even_batches"):  # one process reads and hands out
             return int(loader.remainder)
@@ -78,7 +78,7 @@ class AcceleratorMetrics:
             return len(getattr(source, "sampler", source)) % together or together
         except (TypeError, NotImplementedError):
             self._counting.warn_once(
-                "expected a data set with a length: without one nothing tells which rows of the last batch are "
-                "repeats, and they are counted. Prepare with dispatch_batches=True, or give the data set a length."
+                "expected a data set with a length: without one the repeated rows of the last batch are unknown and "
+                "are counted. Prepare with dispatch_batches=True, or give the data set a length."
             )
             return together

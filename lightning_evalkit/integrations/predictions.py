@@ -36,7 +36,7 @@ def scores_and_labels(predictions: Any, labels: Any) -> tuple[Any, Any]:
     """Return the logits, which are the first of several outputs, and the labels of the only label name."""
     if labels is None:
         raise InputError(
-            "expected labels beside the predictions, got None: name the data set's column of labels 'labels', or set "
+            "expected labels with the predictions, got None: name the data set's column of labels 'labels', or set "
             "label_names in the TrainingArguments."
         )
     if isinstance(labels, (tuple, list)) and len(labels) > 1 and hasattr(labels[0], "shape"):

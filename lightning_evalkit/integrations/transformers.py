@@ -108,9 +108,9 @@ class EvaluationBounds(TrainerCallback):  # type: ignore[misc]  # transformers i
         """Warn if a batch came without the callback."""
         if self._loader() is None:
             self._counting.warn_once(
-                "expected the callback of TrainerMetrics in a Trainer with batch_eval_metrics=True, because nothing "
-                "else tells where an evaluation begins, and rows of an interrupted one would be counted with the next: "
-                "add callbacks=[metrics.callback]."
+                "expected the callback of TrainerMetrics in a Trainer with batch_eval_metrics=True: only the callback "
+                "marks where an evaluation begins, and without it the rows of an interrupted evaluation would be "
+                "counted with the next. Add callbacks=[metrics.callback]."
             )
 
     def count_call(self, has_result: bool) -> None:
@@ -142,7 +142,7 @@ class EvaluationBounds(TrainerCallback):  # type: ignore[misc]  # transformers i
 
 
 def _times_begun(loader: Any) -> int:
-    """How often a loader was started but not read to its end; Accelerate counts that for the loaders it prepares."""
+    """The number of times a loader was started but not read to its end, as Accelerate counts for its loaders."""
     references = getattr(getattr(loader, "gradient_state", None), "dataloader_references", ())
     return sum(each is loader for each in references)
 

@@ -1,4 +1,4 @@
-"""Counts into what they say beyond themselves: how sure a number is, and the same classifier at another prevalence."""
+"""Confidence intervals and comparisons from counts, and the same classifier projected to another prevalence."""
 
 from lightning_evalkit.counts import ANSWERS, Counts
 from lightning_evalkit.intervals.comparison import Comparison, holm, mcnemar

@@ -1,10 +1,10 @@
-"""Averages of one number for each class or label: when they have an interval, and how wide the classes' own make it.
+"""Averages over classes or labels: whether they have an interval, and how wide the classes' intervals make it.
 
-What counts say about a class with a few samples is mostly chance: one of one is right, so that it seems to be certain.
-An average gives such a class as much weight as any other. Two things follow. An average has an interval only if at most
-one in ten of its classes has fewer than five samples: values of fewer are biased, all in the same direction, and no
-width mends that. And it is no surer than the intervals of its classes say: every end is as far from the average as
-those of the classes together, as the sides of right angles are (Zou and Donner 2008).
+The value of a class with few samples is mostly chance (one of one correct looks certain), yet an average gives such a
+class as much weight as any other. Two rules follow. An average has an interval only if at most one in ten of its
+classes has fewer than five samples: values from fewer are biased, all in the same direction, and no width corrects
+that. And the interval is at least as wide as the classes' intervals make it: their distances from the values are
+squared, added and rooted (Zou and Donner 2008).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from lightning_evalkit.statistics import Quantity, Statistic
 
 FEW = 5
-"""Fewer samples than this do not tell the value of a class."""
+"""The fewest samples from which the value of a class is known well enough."""
 MOST = 0.1
-"""The largest part of the classes that may have so few."""
+"""The largest share of classes that may have fewer."""
 FILLED = 0.9
-"""From this part of the buckets on their number says little about that of the ids in them."""
+"""The share of filled buckets above which they say little about the number of ids in them."""
 ONE_TRUE_NEGATIVE = Counts(tp=0, fp=0, fn=0, tn=1)
 
 
@@ -36,27 +36,27 @@ def too_few(samples: Tensor, kind: str, of: str) -> str:
     """The reason why an average over classes with so many ``samples`` has no interval; empty if it has one.
 
     >>> import torch
-    >>> too_few(torch.tensor([40, 30, 2]), "classes", "samples").partition(":")[0]
-    'of the 3 classes that it averages, 1 has fewer than 5 samples'
+    >>> too_few(torch.tensor([40, 30, 2]), "classes", "samples").partition(",")[0]
+    '1 of the 3 classes that it averages has fewer than 5 samples'
     """
     few, number = int((samples < FEW).sum()), len(samples)
     if few <= MOST * number:
         return ""
     return (
-        f"of the {number} {kind} that it averages, {few} {'has' if few == 1 else 'have'} fewer than {FEW} {of}: "
-        f"chance has too large a part in their mean; single {kind} have intervals"
+        f"{few} of the {number} {kind} that it averages {'has' if few == 1 else 'have'} fewer than {FEW} {of}, "
+        f"so chance biases their mean; single {kind} have intervals"
     )
 
 
 def looked_at(statistic: Statistic, counts: Counts) -> Tensor:
-    """The samples of each class: its targets; of a share that counts true negatives too, all that it looks at."""
+    """The samples behind the value of each class: its targets, or the whole of a share that counts true negatives."""
     if share_of(statistic) is not None and statistic(ONE_TRUE_NEGATIVE).terms[0].whole:
-        return cast("Tensor", statistic(counts).terms[0].whole)
+        return cast("Tensor", statistic.in_tensors(counts).terms[0].whole)
     return cast("Tensor", counts.positives)
 
 
 def units(held: Tensor, buckets: int) -> Tensor:
-    """How many ids were put into so many of all ``buckets``; infinitely many if nearly all are filled.
+    """Estimate how many ids fill ``held`` of all ``buckets``; infinitely many if nearly all are filled.
 
     >>> import torch
     >>> units(torch.tensor([0, 4, 1024]), 1024).round(decimals=2).tolist()
@@ -69,20 +69,20 @@ def units(held: Tensor, buckets: int) -> Tensor:
 def one_class(samples: Tensor) -> str:
     """The reason why a statistic that compares classes has no interval if nearly all samples are of one of them."""
     others = int(samples.sum() - samples.max())
-    return "" if others >= FEW else f"{others} samples are not of the most frequent class, too few to compare it with"
+    return "" if others >= FEW else f"only {others} samples are not of the most frequent class, too few to compare with"
 
 
 def from_classes(
     statistic: Statistic, counts: Counts, included: Tensor, value: float, level: float, units: Tensor | None = None
 ) -> tuple[float, float]:
-    """The ends that Wilson's intervals of the classes give their average; its value where they have none.
+    """The ends of an average that follow from Wilson's intervals of its classes; its value if they have none.
 
-    ``units`` are the independent parts of what each class is looked at, if these are not its samples.
+    ``units`` is the number of independent units of each class, if these are not its samples.
     """
     share = share_of(statistic)
     if share is None:
         return value, value
-    term = statistic(counts.real()).terms[0]
+    term = statistic.in_tensors(counts).terms[0]
     inside, outside = term.part / float(share.inside), (term.whole - term.part) / float(share.outside)
     size = inside + outside
     told = size if units is None else size * units / looked_at(statistic, counts.real())
@@ -97,7 +97,7 @@ def from_classes(
 
 
 def from_terms(quantity: Quantity, told: list[float], value: float, level: float) -> tuple[float, float]:
-    """The ends that Wilson's intervals of several shares, each of so many samples, give their sum."""
+    """The ends of a sum of shares that follow from Wilson's intervals of each, given their numbers of samples."""
     below = above = 0.0
     for term, number in zip(quantity.terms, told, strict=True):
         if not isinf(number):

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STEPS = 200
-"""Halvings that leave two neighbouring floats."""
+"""The number of halvings after which two neighbouring floats are left."""
 
 
 @cache
 def normal_quantile(level: float) -> float:
-    """How many standard errors to each side leave ``level`` of a normal distribution between them."""
+    """The number of standard errors to each side that enclose ``level`` of a normal distribution."""
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
@@ -30,7 +30,7 @@ def wilson(k: float, n: float, level: float) -> tuple[float, float]:
 
 
 def score_ends(k: float, n: float, quantile: float) -> tuple[float, float]:
-    """Wilson's ends for any number of standard errors."""
+    """The ends of Wilson's interval for any number of standard errors."""
     square = quantile**2
     centre, spread = k + square / 2, sqrt(square * (k * (n - k) / n + square / 4))
     low, high = (centre - spread) / (n + square), (centre + spread) / (n + square)
@@ -38,12 +38,12 @@ def score_ends(k: float, n: float, quantile: float) -> tuple[float, float]:
 
 
 def clopper_pearson(k: float, n: float, level: float) -> tuple[float, float]:
-    """All shares that neither one-sided exact test rejects: never less than ``level``, often more."""
+    """All shares that neither one-sided exact test rejects: covers the truth at least as often as ``level`` says."""
     return _beta_quantiles((k, n - k + 1), (k + 1, n - k), k, n, level)
 
 
 def jeffreys(k: float, n: float, level: float) -> tuple[float, float]:
-    """Equal tails of Beta(k + ½, n - k + ½); from 0 for none of n, up to 1 for all."""
+    """The equal-tailed interval of Beta(k + ½, n - k + ½); it starts at 0 if k = 0 and ends at 1 if k = n."""
     both = (k + 0.5, n - k + 0.5)
     return _beta_quantiles(both, both, k, n, level)
 
@@ -59,10 +59,11 @@ def _beta_quantiles(
 
 
 def anytime(k: float, n: float, level: float) -> tuple[float, float]:
-    """Shares that a bet against them has not yet multiplied by 1 / (1 - level), at this or any earlier look.
+    """All shares against which a bet has won less than 1 / (1 - level) times its stake: holds at every look.
 
-    The bet is the likelihood under a uniform prior, B(k + 1, n - k + 1) / (p^k (1 - p)^(n - k)): with the true p it
-    rarely grows, however often one looks (Ville). Wilson's interval, which holds for one look, is always inside.
+    The bet is the likelihood ratio under a uniform prior, B(k + 1, n - k + 1) / (p^k (1 - p)^(n - k)): against the true
+    p it rarely wins that much, however often one looks (Ville). The interval always includes Wilson's, which holds for
+    one look.
     """
     from scipy.special import betaln
 
@@ -73,15 +74,15 @@ def anytime(k: float, n: float, level: float) -> tuple[float, float]:
 
     low, high = wilson(k, n, level)
     peak = k / n
-    return min(low, _edge(kept, peak, 0.0)), max(high, _edge(kept, peak, 1.0))
+    return min(low, edge(kept, peak, 0.0)), max(high, edge(kept, peak, 1.0))
 
 
 def _times_log(times: float, share: float) -> float:
     return 0.0 if times == 0 else times * log(share) if share > 0 else -inf
 
 
-def _edge(kept: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Where a condition that holds inside ends, by halving."""
+def edge(kept: Callable[[float], bool], inside: float, outside: float) -> float:
+    """Find the end of the range in which a condition holds, by bisection."""
     if kept(outside):
         return outside
     for _ in range(STEPS):
@@ -103,4 +104,4 @@ BINOMIAL: dict[str, Callable[[float, float, float], tuple[float, float]]] = {
     "jeffreys": jeffreys,
     "anytime": anytime,
 }
-"""Of k, n and level, the default first."""
+"""Functions of k, n and level; the first one is the default."""

@@ -1,7 +1,7 @@
-"""Whether probabilities come true: tests from how many samples of each score are positive.
+"""Tests of calibration, from the numbers of positives and negatives at each score.
 
-If scores are calibrated, the positives among samples of one score are a binomial draw with that probability. Each test
-here asks how far what was seen is from such draws.
+If scores are calibrated, the number of positives among the samples of one score is a binomial draw with that
+probability. Each test asks how far the data are from such draws.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 FARTHEST = 30.0
-"""Logits beyond this are as good as certain."""
+"""Logits beyond this count as certain."""
 SHARPEST = 16.0
 FEWEST = 5
-"""Positives and negatives below which no line is fitted."""
+"""The fewest positives, and the fewest negatives, for which a line is fitted."""
 GROUPS, DRAWS, SEED = 128, 128, 20_000
 
 
 class Scored(NamedTuple):
-    """How many samples of each probability, in rising order, are positive and negative."""
+    """The numbers of positive and negative samples at each probability, in rising order."""
 
     probabilities: Array
     yes: Array
@@ -31,22 +31,22 @@ class Scored(NamedTuple):
 
     @property
     def total(self) -> Array:
-        """The samples of each probability."""
+        """The number of samples at each probability."""
         return self.yes + self.no
 
     @property
     def logits(self) -> Array:
-        """ln(p / (1 - p)), where certainty is a large number."""
+        """ln(p / (1 - p)), clipped so that certainty is a finite number."""
         with np.errstate(divide="ignore"):
             found: Array = np.log(self.probabilities) - np.log1p(-self.probabilities)
         return found.clip(-FARTHEST, FARTHEST)
 
 
 class Sharpness(NamedTuple):
-    """The temperature that logits should be divided by, and how many standard errors it is from 1.
+    """The temperature by which the logits should be divided, and the number of standard errors between it and 1.
 
-    Above 1 the scores are overconfident. Both hold beside the best shift of the logits, so that a shift is no
-    temperature.
+    Above 1 the scores are overconfident. Both are estimated together with the best shift of the logits, so that a mere
+    shift does not look like a temperature.
     """
 
     temperature: float = nan
@@ -54,7 +54,7 @@ class Sharpness(NamedTuple):
 
 
 def sharpness(scored: Scored) -> Sharpness:
-    """Cox's line, logit P(positive) = shift + logit / temperature, with the score test of temperature = 1."""
+    """Fit Cox's line, logit P(positive) = shift + logit / temperature, and test temperature = 1 (score test)."""
     if min(scored.yes.sum(), scored.no.sum()) < FEWEST:
         return Sharpness()
     shift = float(_fitted(scored, free=1)[0])
@@ -63,7 +63,7 @@ def sharpness(scored: Scored) -> Sharpness:
 
 
 def _score(scored: Scored, shift: float) -> float:
-    """How far the slope falls below 1, in standard errors, where the shift is fitted."""
+    """The distance of the slope below 1 in standard errors, with the shift fitted."""
     logits = scored.logits
     expected = _sigmoid(shift + logits)
     doubt = scored.total * expected * (1 - expected)
@@ -73,7 +73,7 @@ def _score(scored: Scored, shift: float) -> float:
 
 
 def _fitted(scored: Scored, free: int) -> Array:
-    """Shift and slope by Newton's steps of the logistic fit, each at most 1 long; ``free`` of them may move."""
+    """Fit shift and slope by Newton's method with steps of at most 1; ``free`` of the two may move."""
     design = np.stack((np.ones_like(scored.logits), scored.logits), 1)
     line, moved = np.array([0.0, 1.0]), design[:, :free]
     for _ in range(50):
@@ -97,7 +97,7 @@ def _sigmoid(logits: Array) -> Array:
 
 
 class HalfF1(NamedTuple):
-    """The best F1, its threshold, and how many standard errors that is from half of the F1."""
+    """The best F1, its threshold, and the number of standard errors between the threshold and half of the F1."""
 
     f1: float = nan
     threshold: float = nan
@@ -105,10 +105,10 @@ class HalfF1(NamedTuple):
 
 
 def half_f1(scored: Scored) -> HalfF1:
-    """The distance between the best threshold and half of its F1, against draws from calibrated scores.
+    """Compare the best threshold with half of its F1, against draws from calibrated scores.
 
     The best threshold of calibrated scores scatters around half of its F1 by chance. ``DRAWS`` data sets with these
-    scores and targets drawn from them tell how far.
+    scores, and targets drawn from them, estimate how far.
     """
     if not (scored.yes.sum() and scored.no.sum()):
         return HalfF1()
@@ -124,7 +124,7 @@ def half_f1(scored: Scored) -> HalfF1:
 
 
 def _grouped(scored: Scored) -> Scored:
-    """Neighbouring scores together, in at most ``GROUPS`` groups of about as many samples."""
+    """Merge neighbouring scores into at most ``GROUPS`` groups of about equal numbers of samples."""
     total = scored.total
     places = np.minimum((np.cumsum(total) - total / 2) * GROUPS / total.sum(), GROUPS - 1).astype(int)
     sums = [np.bincount(places, part, GROUPS) for part in (total, total * scored.probabilities, scored.yes)]
@@ -133,7 +133,7 @@ def _grouped(scored: Scored) -> Scored:
 
 
 def _best(scored: Scored, yes: Array) -> tuple[Array, Array]:
-    """The largest F1 over all cuts, and the threshold there, for each row of positives."""
+    """The largest F1 over all thresholds, and its threshold, for each row of positives."""
     called = np.cumsum(scored.total[::-1])
     hits = np.cumsum(yes[:, ::-1], 1)
     f1 = 2 * hits / np.maximum(hits[:, -1:] + called, 1e-12)

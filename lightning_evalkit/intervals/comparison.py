@@ -1,4 +1,4 @@
-"""Two numbers compared: how far apart they are, how sure that is, and what follows from it."""
+"""Comparison of two numbers: their difference, its interval and p-value, and the verdict."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from lightning_evalkit.intervals.interval import Interval
 
 POWER = 0.8
-"""How often a difference of the size ``minimum_detectable`` is found."""
+"""The probability that a difference as large as ``minimum_detectable`` is found."""
 
 
 @dataclass(frozen=True)
 class Comparison:
     """The second number minus the first, with its interval, and the verdict on the second.
 
-    ``verdict`` is "better" or "worse" if the ``p_value`` is small enough ("higher" or "lower" where neither is better),
-    "tied" if the whole interval lies within the practical margin, and otherwise "undecided".
-    ``minimum_detectable`` is the difference that as many samples would find in 80 % of cases. ``paired`` says whether
-    both numbers are known to be of the same samples; if not, ``reason`` says why.
+    ``verdict`` is "tied" if the whole interval lies within the practical margin; otherwise "better" or "worse" if the
+    ``p_value`` is small enough ("higher" or "lower" if neither direction is better), else "undecided".
+    ``minimum_detectable`` is the difference that this many samples would find in 80 % of cases. ``paired`` says whether
+    both numbers are known to come from the same samples; if not, ``reason`` says why. ``no_interval`` says why the ends
+    and the p-value are NaN, if they are.
     """
 
     difference: float
@@ -39,26 +40,33 @@ class Comparison:
     verdict: str
     minimum_detectable: float
     reason: str = ""
+    no_interval: str = ""
 
     def __str__(self) -> str:
         return f"{self.difference:+.4f} [{self.low:+.4f}, {self.high:+.4f}], p = {self.p_value:.3g}: {self.verdict}"
 
 
 class Difference(NamedTuple):
-    """A difference with the ends of its interval, and how often chance alone gives one as large."""
+    """A difference, the ends of its interval and its p-value; ``untold`` is the reason for having none."""
 
     value: float
     low: float
     high: float
     p_value: float
     n: int
+    untold: str = ""
+
+
+def no_difference(value: float, n: int, reason: str) -> Difference:
+    """A difference without an interval."""
+    return Difference(value, nan, nan, nan, n, reason)
 
 
 def unpaired(first: Interval, second: Interval) -> Difference:
     """The difference of two independent numbers from the intervals of both (Newcombe's square-and-add).
 
-    Each end is as far from the difference as the ends of both numbers that it depends on, taken as two sides of a right
-    angle. The p-value is that of the number of standard errors between the difference and 0.
+    The distance of each end from the difference is the root of the sum of squares of the distances of the two ends that
+    it depends on. The p-value follows from the number of standard errors between the difference and 0.
     """
     value = second.value - first.value
     low = value - hypot(second.value - second.low, first.high - first.value)
@@ -67,7 +75,7 @@ def unpaired(first: Interval, second: Interval) -> Difference:
 
 
 def p_value(value: float, low: float, high: float, level: float) -> float:
-    """How often chance alone gives a value at least as far from 0; below 1 - level just where 0 is outside."""
+    """The probability of a value at least as far from 0 by chance; below 1 - level exactly if 0 is outside."""
     reach = value - low if value > 0 else high - value
     if value == 0 or reach == inf:
         return 1.0
@@ -82,7 +90,7 @@ def concluded(
     paired: bool,
     reason: str,
 ) -> dict[str, Comparison]:
-    """Verdicts on several statistics at once; p-values are Holm's, so that one of many is not found by chance."""
+    """Verdicts on several statistics at once, with p-values adjusted for their number (Holm)."""
     adjusted = dict(zip(differences, holm([each.p_value for each in differences.values()]), strict=True))
     enough = NormalDist().inv_cdf(POWER) / normal_quantile(level) + 1
     return {
@@ -96,6 +104,7 @@ def concluded(
             _verdict(each._replace(p_value=adjusted[name]), better[name], level, margin),
             enough * (each.high - each.low) / 2,
             reason,
+            each.untold,
         )
         for name, each in differences.items()
     }
@@ -112,7 +121,7 @@ def _verdict(found: Difference, higher_is_better: bool | None, level: float, mar
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """P-values of several questions, so that all answers hold together (Holm 1979); NaN stays and does not count.
+    """Adjust the p-values of several tests so that all hold together (Holm 1979); NaN stays and does not count.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -126,7 +135,7 @@ def holm(p_values: list[float]) -> list[float]:
 
 
 class McNemar(NamedTuple):
-    """How many samples only one of two models gets right, and how often chance divides these so unevenly."""
+    """The numbers of samples that only one of two models gets right, and the p-values of so uneven a division."""
 
     only_first: int
     only_second: int
@@ -135,9 +144,9 @@ class McNemar(NamedTuple):
 
 
 def mcnemar(only_first: int, only_second: int) -> McNemar:
-    """McNemar's test of two models on the same samples, of which those that both get right or wrong say nothing.
+    """McNemar's test of two models on the same samples; samples that both get right, or both wrong, do not count.
 
-    ``exact`` is never too small; ``mid_p`` counts the observed division by half and is closer to its level.
+    The p-value ``exact`` is never too small; ``mid_p`` counts the observed division half and is closer to its level.
 
     >>> mcnemar(3, 13)
     McNemar(only_first=3, only_second=13, exact=0.021270751953125, mid_p=0.012725830078125)
@@ -160,12 +169,12 @@ def _whole(number: object) -> int:
     except TypeError:
         found = -1
     if found < 0:
-        raise InputError(f"expected numbers of samples, got {number!r}.")
+        raise InputError(f"expected a whole number of samples, got {number!r}.")
     return found
 
 
 def checked_margin(margin: float) -> float:
-    """A difference that would not matter."""
+    """Return the margin, a difference too small to matter."""
     if not 0 <= margin < inf:
-        raise DeclarationError(f"expected margin to be a difference that would not matter, from 0 on, got {margin!r}.")
+        raise DeclarationError(f"expected margin to be 0 or a difference too small to matter, got {margin!r}.")
     return margin

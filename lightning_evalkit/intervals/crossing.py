@@ -1,4 +1,4 @@
-"""Where accuracy and F1 of a classifier cross, and how sure that is."""
+"""The prevalence at which accuracy and F1 of a classifier cross, with its interval."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def crossing_interval(counts: Counts, level: float = 0.95) -> Interval | None:
-    """The share of positives s / (r + s) at which accuracy and F1 are equal; None where they do not cross.
+    """The prevalence s / (r + s) at which accuracy and F1 are equal; None if they do not cross.
 
-    Its log-odds are ln s - ln r, and specificity and recall are of different samples. So the ends follow from Wilson's
-    intervals of both by square-and-add (Newcombe 1998; Donner and Zou 2012), on the logarithmic scale.
+    Its log-odds are ln s - ln r, and specificity s and recall r come from different samples. So the ends follow from
+    Wilson's intervals of both by square-and-add (Newcombe 1998; Donner and Zou 2012), on the logarithmic scale.
 
     >>> from lightning_evalkit import Counts
     >>> print(crossing_interval(Counts(tp=45, fp=30, fn=5, tn=20)))

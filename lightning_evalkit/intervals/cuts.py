@@ -1,4 +1,4 @@
-"""Two thresholds on the same scores: how much more F1 one of them gives, and how sure that is."""
+"""The gain in F1 between two thresholds on the same scores, with its interval."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def f1_gain(now: Counts, then: Counts, level: float) -> Interval:
-    """F1 of ``then`` minus F1 of ``now``, of the same samples cut at two thresholds (linearised error).
+    """F1 of ``then`` minus F1 of ``now``, for the same samples at two thresholds (linearised error).
 
-    The samples that only one of the cuts calls positive are the difference of the two tables. With D = 2TP + FP + FN,
-    a sample moves F1 by (2 tp - F1 (2 tp + fp + fn)) / D.
+    The samples that only one of the thresholds calls positive are the difference of the two tables. With
+    D = 2TP + FP + FN, a sample changes F1 by (2 tp - F1 (2 tp + fp + fn)) / D.
     """
     if not all(2 * each.tp + each.fp + each.fn for each in (now, then)):
         return undefined(float("nan"), level)
@@ -42,6 +42,6 @@ def _f1(counts: Counts) -> float:
 
 
 def _moves(counts: Counts) -> tuple[tuple[float, float], tuple[float, float]]:
-    """By how much a negative and a positive move F1, each if it is called negative and if it is called positive."""
+    """The change of F1 by one negative and by one positive, each if called negative and if called positive."""
     whole, f1 = float(2 * counts.tp + counts.fp + counts.fn), _f1(counts)
     return (0.0, -f1 / whole), (-f1 / whole, (2 - 2 * f1) / whole)

@@ -1,7 +1,7 @@
-"""The difference of two statistics of the same samples.
+"""Intervals of the difference of two statistics of the same samples.
 
-Both are of the same counts and vary together, so that two intervals which overlap say nothing about it: what is drawn
-at random, or linearised, is the difference itself.
+Both are computed from the same counts and vary together, so whether their intervals overlap says nothing about the
+difference. The difference itself is therefore drawn at random, or linearised.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNDEFINED = "one of the two has no value"
 
 
 def table_difference(counts: Counts, first: Statistic, second: Statistic, level: float = 0.95) -> Interval:
-    """First minus second, of one table: equal tails of the difference with ½ added to each cell.
+    """First minus second for one table: the equal-tailed interval of the difference, with ½ added to each cell.
 
     >>> from lightning_evalkit import Counts
     >>> from lightning_evalkit.statistics import find
@@ -52,12 +52,13 @@ def table_difference(counts: Counts, first: Statistic, second: Statistic, level:
 def matrix_difference(
     values: tuple[Values, Values], found: tuple[Interval, Interval], whole: Whole, level: float
 ) -> Interval:
-    """First minus second, of all classes: the wider of two intervals, as each is too short where the other holds.
+    """First minus second for all classes: the wider of two intervals, each of which is too short where the other holds.
 
-    One is linear, from what one more sample in each cell changes in the difference: too short where a class has no
-    errors. The other is made of the interval of each and of how much they vary together: every end is as far from the
-    difference as the ends of both that it depends on, two sides of a triangle whose angle is their correlation (Zou and
-    Donner 2008). Two names of one number have no difference at all.
+    One is linear, from the change of the difference by one more sample in each cell: it is too short if a class has no
+    errors. The other combines the intervals of both statistics with their correlation: the distance of each end from
+    the difference is the third side of a triangle, whose other two sides are the distances of the ends that it depends
+    on and whose angle is given by the correlation (Zou and Donner 2008). Two names of the same number differ by exactly
+    0.
     """
     first, second = found
     value = first.value - second.value
@@ -73,10 +74,10 @@ def matrix_difference(
 
 
 def is_same(values: tuple[Values, Values], classes: int) -> bool:
-    """Whether two statistics are one number, as is seen on a table without any symmetry."""
+    """Whether two statistics are the same number, judged on a table without any symmetry."""
     place = torch.arange(1, classes + 1, dtype=torch.float64)
     tp, fn = 1 + 20 * (place * sqrt(2) % 1), 1 + 10 * (place * sqrt(3) % 1)
-    fp = fn.roll(1)  # errors of a class are taken for the next
+    fp = fn.roll(1)  # errors of a class are predicted as the next class
     table = Counts(tp=tp, fp=fp, fn=fn, tn=(tp + fn).sum() - tp - fp - fn)
     return abs(float(values[0](table) - values[1](table))) < ROUNDING
 
@@ -86,6 +87,6 @@ def _side(one: float, other: float, correlation: float) -> float:
 
 
 def _correlation(values: tuple[Values, Values], whole: Whole, apart: float) -> float:
-    """Of two statistics, from the variance of each and of their difference."""
+    """The correlation of two statistics, from the variance of each and of their difference."""
     one, other = (max(near_and_variance(each, whole)[1], 0.0) for each in values)
     return min(max((one + other - apart) / (2 * sqrt(one * other)), -1.0), 1.0) if one * other > 0 else 0.0

@@ -13,8 +13,8 @@ from lightning_evalkit.inputs.numbers import as_number
 class Interval:
     """A value, the ends of its interval, the confidence ``level``, the ``method`` and the number of samples ``n``.
 
-    ``n`` counts the samples that the statistic looks at: a recall has as many as there are positives. Where no honest
-    interval exists the ends are NaN, ``method`` is "none" and ``reason`` says why.
+    ``n`` counts the samples that the statistic looks at: for recall, the positives. If no honest interval exists, the
+    ends are NaN, ``method`` is "none" and ``reason`` says why.
 
     >>> print(Interval(0.8, 0.7112, 0.8666, 0.95, "wilson", 100))
     0.8000 [0.7112, 0.8666]
@@ -47,7 +47,7 @@ class Interval:
 
 
 def around(value: float, ends: tuple[float, float], level: float, method: str, n: int) -> Interval:
-    """The interval, moved outwards to the value where rounding or smoothing left that outside."""
+    """The interval, extended to the value if rounding or smoothing left the value outside."""
     low, high = ends
     return Interval(value, min(low, value), max(high, value), level, method, n)
 
@@ -58,43 +58,47 @@ def no_interval(value: float, level: float, reason: str, n: int = 0) -> Interval
 
 
 def undefined(value: float, level: float, n: int = 0) -> Interval:
-    """What is said of 0/0."""
-    return no_interval(value, level, "the value is 0/0, so nothing was observed that it could be estimated from", n)
+    """A value that is 0/0, without an interval."""
+    return no_interval(value, level, "the value is 0/0: there are no samples to estimate it from", n)
 
 
 def checked_level(level: float) -> float:
-    """The confidence, between 0 and 1."""
+    """Return the confidence level, if it lies between 0 and 1."""
     number = as_number(level)
     if number is None or isnan(number) or not 0 < number < (1 + number) / 2 < 1:
         raise DeclarationError(f"expected level to be a number between 0 and 1, such as 0.95, got {level!r}.")
     return float(number)
 
 
-def checked_method(method: str, known: tuple[str, ...], what: str, why_not: str) -> str:
-    """The method, if it holds for a statistic; otherwise say which do, and why this one does not."""
+def checked_method(method: str, known: tuple[str, ...], what: str, why_not: str = "") -> str:
+    """Return the method, the default for "auto"; refuse one that does not hold for ``what``, and say why."""
     if method == "auto":
         return known[0]
     if method not in METHODS:
-        raise DeclarationError(f"there is no method {method!r} of intervals: expected one of {', '.join(METHODS)}.")
+        raise DeclarationError(f"expected method to be one of {', '.join(METHODS)}, got {method!r}.")
     if method not in known:
         raise DeclarationError(
-            f"method={method!r} does not hold for {what}, {why_not}: say method='auto' or one of {', '.join(known)}."
+            f"method={method!r} does not hold for {what}, {why_not or WHY_NOT[method]}: use method='auto' or one of "
+            f"{', '.join(known)}."
         )
     return method
 
 
-METHODS = (
-    "auto",
-    "wilson",
-    "clopper-pearson",
-    "jeffreys",
-    "anytime",
-    "dirichlet",
-    "bootstrap",
-    "bca",
-    "smoothed",
-    "delong",
-    "hanley-mcneil",
-    "buckets",
-)
-"""All methods; each statistic knows which of them hold for it."""
+NO_SHARE = "which is not a share of samples"
+NO_TABLE = "which is not computed from one table of TP, FP, FN and TN"
+NO_AREA = "which is not the area under a ROC curve"
+WHY_NOT = {
+    "wilson": NO_SHARE,
+    "clopper-pearson": NO_SHARE,
+    "jeffreys": NO_SHARE,
+    "anytime": NO_SHARE,
+    "dirichlet": NO_TABLE,
+    "bootstrap": NO_TABLE,
+    "bca": NO_TABLE,
+    "smoothed": "which is not an average over classes",
+    "delong": NO_AREA,
+    "hanley-mcneil": NO_AREA,
+    "buckets": "whose samples are not counted in buckets",
+}
+"""The methods, each with the reason why it does not hold for other statistics."""
+METHODS = ("auto", *WHY_NOT)

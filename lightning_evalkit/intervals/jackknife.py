@@ -1,4 +1,4 @@
-"""Intervals from buckets of samples: how much a number changes when each bucket in turn is left out.
+"""Intervals from buckets of samples: the jackknife leaves out each bucket in turn and sees how much a number changes.
 
 It holds for any statistic, for weights, for labels of one sample that depend on each other, and for clusters, as long
 as samples of different buckets are independent of each other.
@@ -10,22 +10,22 @@ from math import isfinite, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from lightning_evalkit.intervals.binomial import score_ends
-from lightning_evalkit.intervals.comparison import Difference
+from lightning_evalkit.intervals.comparison import Difference, no_difference
 from lightning_evalkit.intervals.interval import Interval, around, no_interval, undefined
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 LEAST = 1e-10
-"""Errors below are rounding."""
-FEW = "fewer than two buckets hold samples, so that nothing says how they vary"
-LONELY = "without one of the buckets it has no value: too few samples say something about it"
+"""Standard errors below this are rounding."""
+FEW = "fewer than two buckets hold samples, so their variance is unknown"
+LONELY = "without one of the buckets it has no value: it rests on too few samples"
 
 
 class ByBucket(NamedTuple):
-    """A number, what it would be without each of the buckets that hold samples, and the number of samples.
+    """A number, its values without each of the buckets that hold samples, and the number of samples ``n``.
 
-    ``telling`` buckets hold samples that the number looks at.
+    ``telling`` is the number of buckets with samples that the number looks at.
     """
 
     value: float
@@ -35,7 +35,7 @@ class ByBucket(NamedTuple):
 
 
 def bucket_interval(found: ByBucket, bounds: tuple[float, float], level: float) -> Interval:
-    """Wilson's interval of the effective number of samples, with t instead of z; symmetric where there is no range."""
+    """Wilson's interval with the effective number of samples and t instead of z; symmetric without an upper bound."""
     value, without, n, telling = found
     if value != value:
         return undefined(value, level, n)
@@ -50,7 +50,7 @@ def bucket_interval(found: ByBucket, bounds: tuple[float, float], level: float) 
         return around(value, (max(value - reach, lowest), value + reach), level, "buckets", n)
     share = (value - lowest) / width
     effective = share * (1 - share) * width**2 / variance if variance > LEAST**2 else 0.0
-    effective = effective or float(max(telling, 1))  # no bucket differs from others: each is taken for one sample
+    effective = effective or float(max(telling, 1))  # no bucket differs from others: each counts as one sample
     low, high = score_ends(share * effective, effective, quantile)
     return around(value, (lowest + width * low, lowest + width * high), level, "buckets", n)
 
@@ -58,14 +58,13 @@ def bucket_interval(found: ByBucket, bounds: tuple[float, float], level: float) 
 def paired_difference(first: ByBucket, second: ByBucket, level: float, width: float) -> Difference:
     """The difference of two numbers of the same samples in the same buckets, second minus first.
 
-    ``width`` is that of the range of both.
+    ``width`` is the width of the range of both numbers.
     """
     from scipy.special import stdtr
 
     difference, change = second.value - first.value, second.without - first.without
     if len(change) < 2 or not bool(change.isfinite().all()):
-        nothing = float("nan")
-        return Difference(difference, nothing, nothing, nothing, first.n)
+        return no_difference(difference, first.n, FEW if len(change) < 2 else LONELY)
     error, freedom = sqrt(_variance(change)), len(change) - 1
     if error < LEAST:
         return _unvaried(difference, first.n, max(min(first.telling, second.telling), 1), level, width)
@@ -75,7 +74,7 @@ def paired_difference(first: ByBucket, second: ByBucket, level: float, width: fl
 
 
 def _unvaried(difference: float, n: int, telling: int, level: float, width: float) -> Difference:
-    """Of what no bucket changes: each is taken for one sample, and all of them agree.
+    """The interval of a difference that no bucket changes: each bucket counts as one sample, and all of them agree.
 
     They agree that there is no difference, or on its sign: the ends are Clopper and Pearson's, the p-value is that of
     the sign test.
@@ -89,13 +88,13 @@ def _unvaried(difference: float, n: int, telling: int, level: float, width: floa
 
 
 def _variance(without: Tensor) -> float:
-    """The jackknife's."""
+    """The jackknife variance."""
     number, values = len(without), without.double()
     return float(((values - values.mean()) ** 2).sum()) * (number - 1) / number
 
 
 def t_quantile(level: float, freedom: int) -> float:
-    """How many standard errors to each side leave ``level`` of Student's distribution between them."""
+    """The number of standard errors to each side that enclose ``level`` of Student's t-distribution."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + level) / 2))

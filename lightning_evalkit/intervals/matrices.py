@@ -1,12 +1,12 @@
 """Intervals of statistics of a whole multiclass table: averages over classes, Matthews correlation, kappa.
 
-A statistic that is a share of samples (accuracy; micro F1 of one label per sample) has the interval of a share. Any
-other is as sure as a share of some number of samples would be, its effective number: p (1 - p) over the variance of the
-statistic, which follows from what one more sample in each cell changes. Wilson's interval of that number stays inside
-the range and holds near its ends, where normal intervals and percentiles of resamples fail. The variance is that of a
-table with two more samples, one right, by the frequency of classes, and one wrong, by the product of the margins:
-without them a table without errors would be taken to be certain. For the same reason each class is drawn towards the
-accuracy of all. An average over classes has in addition what intervals/averages.py says.
+A statistic that is a share of samples (accuracy; micro F1 with one label per sample) has the interval of a share. Any
+other statistic gets Wilson's interval with an effective number of samples: p (1 - p) divided by the variance of the
+statistic, which follows from the change by one more sample in each cell. That interval stays inside the range and holds
+near its ends, where normal intervals and percentiles of resamples fail. The variance is that of a table with two more
+samples: one correct, by the frequency of classes, and one wrong, by the product of the margins. Without them a table
+without errors would count as certain. For the same reason the accuracy of each class is shrunk towards that of all. An
+average over classes also follows the rules of intervals/averages.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lightning_evalkit.intervals.binomial import BINOMIAL, wilson
 from lightning_evalkit.intervals.interval import Interval, around, checked_method, no_interval, undefined
 from lightning_evalkit.intervals.resampling import multinomial, tails
 from lightning_evalkit.intervals.shares import Share, share_in
-from lightning_evalkit.intervals.tables import NO_SHARE, image_interval
+from lightning_evalkit.intervals.tables import image_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,30 +35,30 @@ if TYPE_CHECKING:
     Values = Callable[[Counts], Tensor]
 
 SHOWN = 3
-"""Classes that show what a sample adds: to its own class, to the one it is taken for, and to others."""
+"""Enough classes to see what a sample adds: to its own class, to the predicted one, and to others."""
 GENERIC = ((3, 5, 7, 11, 13, 2, 19, 4, 6), (29, 1, 8, 3, 17, 5, 2, 23, 9))
 RESAMPLES = 1_000
 KINK = 1e-6
 DRAWN = 2
-"""How many samples with the accuracy of all classes each class is drawn towards that by."""
-UNTOLD = "no change of a single sample changes it, so that its spread cannot be told"
-UNBOUNDED = "an average of a statistic that has no largest value can be moved anywhere by one class"
+"""The number of samples with the accuracy of all classes that are mixed into each class."""
+UNTOLD = "no single sample changes it, so its variance cannot be estimated"
+UNBOUNDED = "the statistic has no largest value, so one class can move the average anywhere"
 
 
 class Whole(NamedTuple):
-    """One class against the rest, of shape (C,), and the confusion matrix, where it was kept."""
+    """One-vs-rest counts of shape (C,), and the confusion matrix if it was counted."""
 
     counts: Counts
     matrix: Tensor | None
 
     @property
     def samples(self) -> int:
-        """How many there are."""
+        """The number of samples."""
         return int(self.counts.positives.sum())
 
 
 def share_of_matrix(quantity_of: Callable[[Counts], Quantity], classes: int) -> Share | None:
-    """How a statistic of all classes is a share of samples; None if it is none."""
+    """A statistic of all classes as a share of samples; None if it is not a share."""
     shown = min(classes, SHOWN)
     single = [tuple(int(place == cell) for place in range(shown**2)) for cell in range(shown**2)]
     generic = [numbers[: shown**2] for numbers in GENERIC]
@@ -66,7 +66,7 @@ def share_of_matrix(quantity_of: Callable[[Counts], Quantity], classes: int) -> 
 
 
 def _against_rest(cells: tuple[int, ...], shown: int, classes: int) -> Counts:
-    """The counts of a matrix of the first classes; the others do not occur."""
+    """The one-vs-rest counts of a matrix of the first classes; the others do not occur."""
     matrix = torch.tensor(cells, dtype=torch.float64).view(shown, shown)
     right = matrix.diagonal()
     parts = (right, matrix.sum(1) - right, matrix.sum(0) - right)
@@ -82,14 +82,14 @@ def matrix_interval(
     method: str,
     included: Tensor | None = None,
 ) -> Interval:
-    """The interval of a statistic of all classes: undivided where it is one fraction, or an average as a number.
+    """The interval of a statistic of all classes; ``value_of`` returns a fraction undivided, an average as a number.
 
-    ``included`` says which classes the mean is over, if each of them has the same weight in it.
+    ``included`` masks the classes of a mean in which each class has the same weight.
     """
     first = value_of(whole.counts)
     share = None if isinstance(first, Tensor) else share_of_matrix(value_of, whole.counts.tp.shape[-1])  # type: ignore[arg-type]
     methods = (*BINOMIAL, "bootstrap") if share else ("smoothed", "bootstrap")
-    method = checked_method(method, methods, statistic.name, NO_SHARE)
+    method = checked_method(method, methods, statistic.name)
 
     def number(counts: Counts) -> Tensor:
         found = value_of(counts)
@@ -104,7 +104,7 @@ def matrix_interval(
         return image_interval(share, first, level, method)
     if included is not None:
         few = too_few(looked_at(statistic, whole.counts)[included], "classes", "samples")
-    else:  # a mean by samples has little of the classes with few
+    else:  # classes with few samples have little weight in a mean over samples
         few = "" if isinstance(first, Tensor) else one_class(whole.counts.positives)
     if few:
         return no_interval(value, level, few, whole.samples)
@@ -116,10 +116,10 @@ def matrix_interval(
 
 
 def smoothed(value_of: Values, whole: Whole, bounds: tuple[float, float], value: float, level: float) -> Interval:
-    """Wilson's interval of the effective number of samples.
+    """Wilson's interval with the effective number of samples.
 
-    Without the confusion matrix the targets and the predictions of errors are known only apart. The variance is then
-    that of the matrix with these margins for which it is largest.
+    Without the confusion matrix, only the margins of the errors are known: their targets and their predictions. The
+    variance is then the largest that any matrix with these margins has.
     """
     n, lowest, width = whole.samples, bounds[0], bounds[1] - bounds[0]
     if not isfinite(width):
@@ -134,11 +134,11 @@ def smoothed(value_of: Values, whole: Whole, bounds: tuple[float, float], value:
 
 
 def percentiles(values_of: Values, whole: Whole, value: float, level: float) -> Interval:
-    """The percentiles of resamples of the confusion matrix."""
+    """The interval between percentiles of resamples of the confusion matrix."""
     if whole.matrix is None:
         raise DeclarationError(
-            "method='bootstrap' needs to know which class was taken for which: construct the evaluation with "
-            "confusion_matrix=True, or say method='auto'."
+            "method='bootstrap' needs the confusion matrix: construct the evaluation with confusion_matrix=True, or "
+            "use method='auto'."
         )
     classes = whole.matrix.shape[-1]
     drawn = torch.from_numpy(multinomial(whole.matrix.flatten().numpy(), RESAMPLES)).view(-1, classes, classes)
@@ -149,13 +149,13 @@ def percentiles(values_of: Values, whole: Whole, value: float, level: float) -> 
 
 
 def near_and_variance(value_of: Values, whole: Whole) -> tuple[float, float]:
-    """The value near the table, with two more samples and its classes drawn together, and its variance there."""
+    """The value and its variance near the table: with two more samples, and with classes shrunk towards all."""
     counts = whole.counts.real()
     right, wrong = _more(counts)
     near = _drawn_together(_added(counts, right, wrong), counts.tp + counts.fp + counts.fn)
     value, (tp, fp, fn, tn) = influence(value_of, near)
     hit, missed, taken = tp - tn, fn - tn, fp - tn
-    # An error is missed in one class and taken for another: it changes the value by missed + taken.
+    # An error is missed in its own class and taken by another: it changes the value by missed + taken.
     mean = ((near.tp * hit).sum() + (near.fn * missed).sum() + (near.fp * taken).sum()) / near.positives.sum()
     taken = taken - mean
     squares = (near.tp * (hit - mean) ** 2).sum() + (near.fn * missed**2).sum() + (near.fp * taken**2).sum()
@@ -168,7 +168,7 @@ def near_and_variance(value_of: Values, whole: Whole) -> tuple[float, float]:
 
 
 class _Wrong(NamedTuple):
-    """A sample spread over all pairs of different classes by the product of how often they are target and predicted."""
+    """One wrong sample, spread over all pairs of different classes by the product of target and predicted shares."""
 
     targets: Tensor
     predictions: Tensor
@@ -179,7 +179,7 @@ class _Wrong(NamedTuple):
         return (first.sum() * second.sum() - (first * second).sum()) / self._pairs()
 
     def margins(self) -> tuple[Tensor, Tensor]:
-        """Its parts by target, and by prediction."""
+        """The parts of the sample by target, and by prediction."""
         targets, predictions = self.targets, self.predictions
         missed, taken = targets * (predictions.sum() - predictions), predictions * (targets.sum() - targets)
         return missed / self._pairs(), taken / self._pairs()
@@ -189,13 +189,13 @@ class _Wrong(NamedTuple):
 
 
 def _more(counts: Counts) -> tuple[Tensor, _Wrong]:
-    """One sample that is right, by the frequency of classes, and one that is wrong."""
+    """One correct sample, by the frequency of classes, and one wrong sample."""
     targets, predictions = (
         counts.positives / counts.positives.sum(),
         counts.predicted_positives / counts.positives.sum(),
     )
     wrong = _Wrong(targets, predictions)
-    if not bool(wrong._pairs() > 0):  # there is one class: it may be taken for any other
+    if not bool(wrong._pairs() > 0):  # there is one class: its errors may be predicted as any other
         wrong = _Wrong(targets, torch.ones_like(targets))
     return targets, wrong
 
@@ -207,7 +207,7 @@ def _added(counts: Counts, right: Tensor, wrong: _Wrong) -> Counts:
 
 
 def _drawn_together(near: Counts, size: Tensor) -> Counts:
-    """Each class between its own accuracy and that of all, with about as many samples as it has: its ``size``."""
+    """Shrink the accuracy of each class towards that of all, at about the same number of samples, its ``size``."""
     right = near.tp.sum() / near.positives.sum()
     scale = torch.where(size > 0, size / (size + DRAWN * (2 - right)), 1.0)
     more = torch.where(size > 0, DRAWN * scale, 0.0)
@@ -221,20 +221,20 @@ def _drawn_together(near: Counts, size: Tensor) -> Counts:
 
 
 def influence(value_of: Values, counts: Counts) -> tuple[float, list[Tensor]]:
-    """The value, and what one more sample in each cell changes in it."""
+    """The value, and its change by one more sample in each cell."""
     with torch.inference_mode(False), torch.enable_grad():
         cells = [cell.clone().requires_grad_() for cell in counts.cells]
         value = value_of(Counts(*cells))
         found = torch.autograd.grad(value, cells, allow_unused=True)
     slopes = [torch.zeros_like(counts.tp) if slope is None else slope for slope in found]
     kinks = any(bool((~slope.isfinite() & (cell > 0)).any()) for slope, cell in zip(slopes, counts.cells, strict=True))
-    if kinks and bool(value.isfinite()):  # a root at 0, which has its slope just beside it
+    if kinks and bool(value.isfinite()):  # a root at 0 has no slope there, but has one nearby
         return influence(value_of, Counts(counts.tp * (1 + KINK), counts.fp, counts.fn, counts.tn))
     return float(value.detach()), [slope.nan_to_num(0.0) for slope in slopes]
 
 
 def _largest_product(one: Tensor, one_mass: Tensor, other: Tensor, other_mass: Tensor) -> Tensor:
-    """The largest sum of products over all joint distributions with these margins: largest meets largest."""
+    """The largest sum of products over all joint distributions with these margins: it pairs largest with largest."""
     ends, values = [], []
     for value, mass in ((one, one_mass), (other, other_mass)):
         order = value.argsort(stable=True)

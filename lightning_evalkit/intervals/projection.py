@@ -1,4 +1,4 @@
-"""The same classifier at another prevalence: recall and specificity stay, the mixture of classes changes."""
+"""The same classifier at another prevalence: recall and specificity stay, the class proportions change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_evalkit.errors import InputError
 
 
 def at_prevalence(counts: Counts, prevalence: float | Fraction) -> Counts:
-    """The counts expected of as many samples had the share of positives been ``prevalence``.
+    """The expected counts of as many samples if the share of positives were ``prevalence``.
 
     Python integers give exact fractions, tensors give real tensors.
 
@@ -40,7 +40,7 @@ def at_prevalence(counts: Counts, prevalence: float | Fraction) -> Counts:
 
 
 def crossing_prevalence(counts: Counts) -> Fraction | None:
-    """Where accuracy and F1 of this classifier cross, s / (r + s); None where they do not, or everywhere.
+    """The prevalence s / (r + s) at which accuracy and F1 cross; None if they never cross, or are equal everywhere.
 
     With recall r and specificity s fixed, accuracy - F1 has the sign of TN - TP = (1 - π) s - π r as long as there
     are errors, so both are equal at exactly one prevalence π if r, s > 0 and not both are 1.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf, log, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from lightning_evalkit.intervals.binomial import STEPS, logistic, normal_quantile
+from lightning_evalkit.intervals.binomial import edge, logistic, normal_quantile
 from lightning_evalkit.intervals.interval import Interval, around, checked_method, undefined
 from lightning_evalkit.statistics.curves import auroc
 
@@ -14,11 +14,9 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.counts import ScoreCounts
 
-RANKED = "which compares pairs of samples, each of which is in many pairs"
-
 
 class Pairs(NamedTuple):
-    """The share of pairs that are won, how many positives and negatives there are, and DeLong's variance."""
+    """The share of pairs that are won, the numbers of positives and negatives, and DeLong's variance."""
 
     area: float
     positives: int
@@ -27,11 +25,11 @@ class Pairs(NamedTuple):
 
 
 def auroc_interval(scores: ScoreCounts, level: float, method: str) -> Interval:
-    """The interval of the AUROC of one question.
+    """The interval of the AUROC of one yes-or-no question.
 
-    Its ends are those of the smallest and of the largest AUROC that scores in these bins may have.
+    Its lower end is that of the smallest AUROC that scores in these bins may have, its upper end that of the largest.
     """
-    method = checked_method(method, ("delong", "hanley-mcneil"), "auroc", RANKED)
+    method = checked_method(method, ("delong", "hanley-mcneil"), "auroc")
     bounded, pairs = auroc(scores), _pairs(scores)
     value, n = float(bounded.value), pairs.positives + pairs.negatives
     if value != value:
@@ -45,9 +43,9 @@ def auroc_interval(scores: ScoreCounts, level: float, method: str) -> Interval:
 def delong(pairs: Pairs, level: float) -> tuple[float, float]:
     """DeLong's interval on the scale of log-odds, where it holds for good classifiers too.
 
-    Half a pair is added, and the variance is at least that of half a pair, 1 / (4 m n): scores without a wrong pair
-    have no variance of their own. Where that leaves nearly the whole range, the end towards ½ is that of
-    ``hanley_mcneil`` with DeLong's variance where this is larger.
+    Half a pair is added, and the variance is at least 1 / (4 m n), that of half a pair, as scores without a wrong pair
+    have a variance of 0. If that leaves nearly the whole range, the end towards ½ is that of ``hanley_mcneil``, with
+    DeLong's variance if it is larger.
     """
     area, m, n, variance = pairs
     if area < 0.5:
@@ -61,24 +59,17 @@ def delong(pairs: Pairs, level: float) -> tuple[float, float]:
 
 
 def hanley_mcneil(pairs: Pairs, level: float, larger: float = 1.0) -> tuple[float, float]:
-    """All areas from which the one that was found is at most z standard errors away, as scores' errors are at them.
+    """All areas that are at most z of their own standard errors away from the observed one.
 
-    The error of each is that of exponential scores (Hanley and McNeil 1982, Newcombe 2006).
+    The standard error of each area is that of exponential scores (Hanley and McNeil 1982, Newcombe 2006).
     """
     area, m, n, _ = pairs
     square = larger * normal_quantile(level) ** 2
 
-    def edge(outside: float) -> float:
-        inside = area
-        for _ in range(STEPS):
-            middle = (inside + outside) / 2
-            if middle in (inside, outside):
-                break
-            near = (area - middle) ** 2 <= square * _exponential(middle, m, n)
-            inside, outside = (middle, outside) if near else (inside, middle)
-        return outside
+    def near(other: float) -> bool:
+        return (area - other) ** 2 <= square * _exponential(other, m, n)
 
-    return edge(0.0), edge(1.0)
+    return edge(near, area, 0.0), edge(near, area, 1.0)
 
 
 def _exponential(area: float, m: int, n: int) -> float:
@@ -87,7 +78,7 @@ def _exponential(area: float, m: int, n: int) -> float:
 
 
 def _pairs(scores: ScoreCounts) -> Pairs:
-    """DeLong's variance: that of the share of negatives below a positive, and of positives above a negative."""
+    """Pairs with DeLong's variance: of the share of negatives below a positive, and of positives above a negative."""
     yes, no = scores.yes[0].double(), scores.no[0].double()
     m, n = int(yes.sum()), int(no.sum())
     if not m or not n:

@@ -1,7 +1,7 @@
-"""The distribution of a statistic of one table from random tables near the one that was counted.
+"""The distribution of a statistic of one table, from random tables near the counted one.
 
-Resampling samples with replacement and counting again is one multinomial draw of the cells: no sample is needed. Draws
-have a fixed seed, so that equal counts have equal intervals to the last bit.
+To resample the samples with replacement and count again is one multinomial draw of the cells: no sample is needed. The
+seed is fixed, so that equal counts have equal intervals to the last bit.
 """
 
 from __future__ import annotations
@@ -26,25 +26,28 @@ if TYPE_CHECKING:
 SEED = 20_240_229
 DRAWS = 10_000
 HALF = 0.5
-"""What is added to every cell: Jeffreys' prior."""
+"""The number added to every cell: Jeffreys' prior."""
 BEYOND = 5
-"""How many drawn tables have to lie beyond each end."""
+"""The fewest drawn tables that must lie beyond each end."""
 
 
 def dirichlet(cells: Array, values: Values, level: float) -> tuple[float, float]:
-    """Equal tails of the statistic under Dirichlet(cells + ½), the posterior of the cells' probabilities."""
-    drawn = np.random.default_rng(SEED).standard_gamma(cells + HALF, (DRAWS, len(cells)))
-    return tails(values(_counts(drawn)), level)
+    """The equal-tailed interval of the statistic under Dirichlet(cells + ½), the posterior of the cells."""
+    return tails(values(_posterior(cells)), level)
 
 
 def projected(cells: Array, values: Values, level: float, prevalence: float) -> tuple[float, float]:
-    """Equal tails at another prevalence: only recall and specificity were estimated, each with its own uncertainty."""
-    drawn = np.random.default_rng(SEED).standard_gamma(cells + HALF, (DRAWS, len(cells)))
-    return tails(values(at_prevalence(_counts(drawn), prevalence)), level)
+    """The equal-tailed interval at another prevalence, which draws only recall and specificity at random."""
+    return tails(values(at_prevalence(_posterior(cells), prevalence)), level)
+
+
+def _posterior(cells: Array) -> Counts:
+    """Draws from the posterior, each up to a factor that no statistic sees."""
+    return _counts(np.random.default_rng(SEED).standard_gamma(cells + HALF, (DRAWS, len(cells))))
 
 
 def bootstrap(cells: Array, values: Values, level: float) -> tuple[float, float]:
-    """The percentiles of resamples. They end too early for good classifiers and rare positives."""
+    """The percentiles of resamples, which are too narrow for good classifiers and rare positives."""
     return tails(values(_counts(multinomial(cells))), level)
 
 
@@ -71,7 +74,7 @@ def bca(cells: Array, values: Values, level: float) -> tuple[float, float]:
 
 
 def multinomial(cells: Array, draws: int = DRAWS) -> Array:
-    """As many samples again, drawn from the cells with replacement; one row for each resample."""
+    """Draw as many samples again from the cells, with replacement; one row for each resample."""
     total = int(cells.sum())
     there = np.flatnonzero(cells)
     drawn = np.zeros((draws, len(cells)), dtype=np.int64)
@@ -84,7 +87,7 @@ def _counts(drawn: Array) -> Counts:
 
 
 def tails(values: Array, level: float) -> tuple[float, float]:
-    """Equal tails of what has a value."""
+    """The equal-tailed interval of the values that are not NaN."""
     refuse_few(len(values), level)
     known = np.sort(values[~np.isnan(values)])
     if not len(known):
@@ -94,9 +97,9 @@ def tails(values: Array, level: float) -> tuple[float, float]:
 
 
 def refuse_few(draws: int, level: float) -> None:
-    """Ends beyond which hardly any table was drawn would be where the farthest of them happens to be: too near."""
+    """Refuse a level so high that hardly any drawn table lies beyond the ends, which would be too near."""
     if (1 - level) / 2 * draws < BEYOND * (1 - 1e-9):
         raise DeclarationError(
-            f"expected a level of at most {1 - 2 * BEYOND / draws:g} for what is drawn at random, got {level!r}: of "
-            f"{draws:,} tables too few lie beyond the ends."
+            f"expected a level of at most {1 - 2 * BEYOND / draws:g} for a method that draws at random, got {level!r}: "
+            f"too few of the {draws:,} drawn tables would lie beyond the ends."
         )

@@ -1,9 +1,9 @@
-"""Which statistics are shares of a number of samples, read from their definitions.
+"""Finds out from its definition whether a statistic is a share of samples.
 
-A definition is kept undivided: a part of a whole. It is a share, or an image of one, if both count samples: the samples
-X that the part counts weigh a each, the others Y of the whole b each. Then a X / (a X + b Y) grows with X / (X + Y),
-which is a binomial share, and the interval of the one is the image of the interval of the other. Precision has
-a = b = 1; F1 = 2 tp / (2 tp + fp + fn) has a = 2, b = 1, so that it is an image of Jaccard's tp / (tp + fp + fn).
+A definition is undivided: a part of a whole. It is a share, or a function of one, if both count samples: each of the X
+samples in the part has weight a, each of the Y others in the whole has weight b. Then a X / (a X + b Y) grows with the
+binomial share X / (X + Y), and the interval of the statistic is the image of the interval of that share. Precision has
+a = b = 1; F1 = 2 tp / (2 tp + fp + fn) has a = 2, b = 1, so it is a function of Jaccard's tp / (tp + fp + fn).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Numbers = tuple[int, ...]
 CELLS: tuple[Numbers, ...] = ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1))
 """One sample in each cell: tp, fp, fn, tn."""
 GENERIC: tuple[Numbers, ...] = ((3, 5, 7, 11), (13, 2, 19, 4), (6, 29, 1, 8))
-"""Tables at which a definition that is not a sum over samples is found out."""
+"""Tables that reveal a definition that is not a sum over samples."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """How much a sample weighs in the part, and one that is only in the whole."""
+    """The weight of a sample in the part, and that of a sample only in the whole."""
 
     inside: Fraction
     outside: Fraction
@@ -48,11 +48,11 @@ class Share:
 
 
 PLAIN = Share(Fraction(1), Fraction(1))
-"""The samples of the part among all."""
+"""A plain share: every sample has weight 1."""
 
 
 def share_of(statistic: Statistic) -> Share | None:
-    """How a statistic of one table is a share; None if it is none.
+    """A statistic of one table as a share; None if it is not a share.
 
     >>> from lightning_evalkit.statistics import find
     >>> share_of(find("f1"))
@@ -71,7 +71,7 @@ def _share_of(definition: Callable[[Counts], Quantity]) -> Share | None:
 def share_in(
     quantity_of: Callable[[Any], Quantity], single: Sequence[Any], generic: Sequence[tuple[Any, ...]]
 ) -> Share | None:
-    """How a quantity is a share of samples, given tables of one sample of each kind, and some of many."""
+    """A quantity as a share, tried on tables with one sample of each kind and on some with many."""
     weights = [_weights(quantity_of(cells)) for cells in single]
     if any(weight is None for weight in weights):
         return None

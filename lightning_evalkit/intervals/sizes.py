@@ -1,4 +1,4 @@
-"""How many samples it takes until a number is known well enough."""
+"""The number of samples that an interval of a given width needs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ MOST = 10**15
 
 
 class Required(NamedTuple):
-    """How many samples are needed, and how many of them are positive."""
+    """The number of samples that are needed, and how many of them are positive."""
 
     samples: int
     positives: int
 
 
 def required(statistic: str, half_width: float, at: float, prevalence: float = 0.5, level: float = 0.95) -> Required:
-    """How many samples until the interval of a statistic near ``at`` reaches ``half_width`` to each side.
+    """The number of samples until the interval of a statistic near ``at`` is at most twice ``half_width`` wide.
 
-    Positives and negatives are taken to be equally hard: recall and specificity are equal, and such that the statistic
-    is ``at``. What only looks at positives, as recall does, needs so many of these, whatever the rest is.
+    Positives and negatives are assumed to be equally hard: recall and specificity are equal, and such that the
+    statistic is ``at``. A statistic that looks only at positives, such as recall, needs ``positives`` of them, whatever
+    the number of negatives.
 
     >>> required("recall", half_width=0.02, at=0.9, prevalence=0.05)
     Required(samples=17360, positives=868)
@@ -64,7 +65,7 @@ def _samples(statistic: Statistic, half_width: float, level: float, cells: Count
         return ceil(_least(wide) / looked - 1e-9)
     low, high = statistic.bounds
     if not isfinite(high - low):
-        raise DeclarationError(f"{statistic.name} has no largest value, and so no width of its interval to ask for.")
+        raise DeclarationError(f"expected a statistic within bounds, got {statistic.name}, which has no largest value.")
     near = (value - low) / (high - low)
     effective = _least(lambda n: _width(near, n, level) * (high - low) > 2 * half_width)
     return ceil(effective * _variance(statistic, cells) / (near * (1 - near) * (high - low) ** 2))
@@ -76,19 +77,19 @@ def _width(share: float, n: int, level: float) -> float:
 
 
 def _variance(statistic: Statistic, cells: Counts) -> float:
-    """Of one sample's contribution to the statistic."""
+    """The variance of one sample's contribution to the statistic."""
     _, slopes = influence(lambda c: statistic(c).value(), cells)
     mean = sum(cell * slope for cell, slope in zip(cells.cells, slopes, strict=True))
     return float(sum(cell * (slope - mean) ** 2 for cell, slope in zip(cells.cells, slopes, strict=True)))
 
 
 def _least(wide: Callable[[int], bool]) -> int:
-    """The smallest number for which it is not too wide, by doubling and halving."""
+    """The smallest number of samples whose interval is not too wide, by doubling and bisection."""
     high = 1
     while wide(high):
         high *= 2
         if high > MOST:
-            raise DeclarationError("expected a half_width that some number of samples reaches, got one too small.")
+            raise DeclarationError(f"expected a half_width that {MOST:,} samples reach, got one too small.")
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
@@ -110,8 +111,8 @@ def _expected(statistic: Statistic, at: float, prevalence: float) -> Counts:
     worst, best = ends
     if not value(worst) < at < value(best):
         raise DeclarationError(
-            f"expected {statistic.name} to be at a value between {value(worst):g} and {value(best):g}, which "
-            f"classifiers reach at a prevalence of {prevalence:g}, got {at!r}."
+            f"expected at to be a {statistic.name} between {value(worst):g} and {value(best):g}, as classifiers reach "
+            f"it at a prevalence of {prevalence:g}, got {at!r}."
         )
     for _ in range(STEPS):
         middle = (worst + best) / 2

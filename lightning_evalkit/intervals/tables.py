@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 RESAMPLED = {"dirichlet": resampling.dirichlet, "bootstrap": resampling.bootstrap, "bca": resampling.bca}
 DEFAULT = ("accuracy", "balanced_accuracy", "precision", "recall", "specificity", "f1", "mcc")
-NO_SHARE = "which is no share of a number of samples: errors of both kinds enter it in different ways"
 
 
 def intervals(
@@ -29,7 +28,7 @@ def intervals(
 ) -> dict[str, Interval]:
     """The intervals of statistics of one table, by name; at another ``prevalence`` if one is given.
 
-    Without names they are those of the statistics that a BinaryEvaluation reports by default.
+    Without names, these are the statistics that a BinaryEvaluation reports by default.
 
     >>> from lightning_evalkit import Counts
     >>> print(intervals(Counts(tp=40, fp=10, fn=10, tn=40), "recall")["recall"])
@@ -41,13 +40,13 @@ def intervals(
 def table_interval(
     counts: Counts, statistic: Statistic, level: float = 0.95, method: str = "auto", prevalence: float | None = None
 ) -> Interval:
-    """The interval of one statistic of one table, by the kind of the statistic."""
+    """The interval of one statistic of one table, by the method that fits the statistic."""
     level, counts = checked_level(level), whole_numbers(counts)
     if prevalence is not None:
         return _projected(counts, statistic, level, method, prevalence)
     share, quantity = share_of(statistic), statistic(counts)
     methods = (*(BINOMIAL if share else ()), *RESAMPLED)
-    method = checked_method(method, methods, statistic.name, NO_SHARE)
+    method = checked_method(method, methods, statistic.name)
     value = float(quantity.value())
     if value != value:
         return undefined(value, level)
@@ -59,12 +58,12 @@ def table_interval(
 
 def share_interval(quantity: Quantity, name: str, level: float, method: str) -> Interval:
     """The interval of k of n samples, given undivided."""
-    method = checked_method(method, tuple(BINOMIAL), name, "of which only the number of samples is known")
+    method = checked_method(method, tuple(BINOMIAL), name)
     return image_interval(PLAIN, quantity, level, method)
 
 
 def image_interval(share: Share, quantity: Quantity, level: float, method: str) -> Interval:
-    """The image of the interval of a share."""
+    """The interval of a function of a share: the image of the interval of the share."""
     (k, n), value = share.samples(quantity), float(quantity.value())
     if not n:
         return undefined(value, level)
@@ -81,11 +80,11 @@ def _projected(counts: Counts, statistic: Statistic, level: float, method: str, 
     return around(value, ends, level, method, counts.total)
 
 
-PROJECTED = "because it is made of recall and specificity, each of which has its own uncertainty"
+PROJECTED = "which combines recall and specificity, each with its own uncertainty"
 
 
 def whole_numbers(counts: Counts) -> Counts:
-    """The counts of one table as Python integers; weights are refused, as they do not say how many samples there were.
+    """The counts of one table as Python integers; weights are refused, as they do not give the number of samples.
 
     >>> from lightning_evalkit import Counts
     >>> whole_numbers(Counts(tp=1.0, fp=0, fn=2, tn=0))
@@ -94,7 +93,7 @@ def whole_numbers(counts: Counts) -> Counts:
     exact = counts.exact()
     if any(Fraction(cell).denominator != 1 for cell in exact.cells):
         raise InputError(
-            f"expected whole numbers of samples, got {counts}: sums of weights do not say how many samples they are of."
+            f"expected whole numbers of samples, got {counts}: sums of weights do not give the number of samples."
         )
     return type(counts)(*map(int, exact.cells))
 
@@ -104,4 +103,4 @@ def _cells(counts: Counts) -> Any:
 
 
 def _values(statistic: Statistic) -> resampling.Values:
-    return lambda drawn: statistic(drawn).value().numpy()
+    return lambda drawn: statistic.value(drawn).numpy()

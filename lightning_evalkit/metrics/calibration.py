@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from lightning_evalkit.inputs import Binary, Inputs, Multiclass, binning_of
-from lightning_evalkit.metrics.scores import ScoreMetric
+from lightning_evalkit.counts import CalibrationCounter
+from lightning_evalkit.inputs import Binary, Binning, Inputs, Multiclass
+from lightning_evalkit.state import Tally
 from lightning_evalkit.statistics.curve_options import Norm, checked_bins, checked_norm
 from lightning_evalkit.statistics.curve_results import calibration_error
 
@@ -19,26 +18,32 @@ if TYPE_CHECKING:
     from lightning_evalkit.metrics.scores import Ignored
 
 
-class CalibrationErrorMetric(ScoreMetric):
+class CalibrationErrorMetric(Tally):
     """The gaps between confidence and hits over bins, as ``norm`` says: "l1", "l2" or "max"."""
 
+    counter: CalibrationCounter
+    without_counts = "a calibration error has no counts without a threshold: ask an evaluation for them at one."
     higher_is_better = False
     plot_lower_bound, plot_upper_bound = 0.0, 1.0
-    precision: torch.dtype | None = None
 
     def __init__(self, task: Declaration, n_bins: int, norm: Norm, validate_args: bool, **kwargs: Any) -> None:
-        super().__init__(task, **kwargs)
+        super().__init__(CalibrationCounter(task), **kwargs)
         self.n_bins, self.norm = n_bins, checked_norm(norm)
         self.ignore_index, self.validate_args = task.ignore_index, validate_args
 
     def value_of(self, totals: Totals) -> Tensor:
-        return calibration_error(self.counter.calibration(totals), self.norm, self.precision or torch.float32)
+        """The error of these totals."""
+        return calibration_error(self.counter.by_bin(totals), self.norm, totals.integers.device)
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw one value or several with torchmetrics' own plot."""
+        return self._plot(val, ax)
 
 
 class BinaryCalibrationError(CalibrationErrorMetric):
     """Confidence is the probability of yes, a hit a yes; the error has the precision of the scores, as in torchmetrics.
 
-    Without an update, as in a loaded state, that precision is float32.
+    Of batches in several precisions it is the widest, over all ranks; without an update it is float32.
     """
 
     def __init__(
@@ -52,17 +57,9 @@ class BinaryCalibrationError(CalibrationErrorMetric):
         weighted: bool = False,
         **kwargs: Any,
     ) -> None:
-        binning = binning_of((0.5,), sums=True, calibration_bins=checked_bins(n_bins))
+        binning = Binning("calibration", 0, calibration_bins=checked_bins(n_bins))
         task = Binary(inputs, ignore_index, weighted, binning=binning)
         super().__init__(task, n_bins, norm, validate_args, **kwargs)
-
-    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
-        super().update(preds, target, sample_weight)
-        self.precision = torch.promote_types(self.precision or preds.dtype, preds.dtype)
-
-    def reset(self) -> None:
-        super().reset()
-        self.precision = None
 
 
 class MulticlassCalibrationError(CalibrationErrorMetric):
@@ -82,7 +79,7 @@ class MulticlassCalibrationError(CalibrationErrorMetric):
         weighted: bool = False,
         **kwargs: Any,
     ) -> None:
-        binning = binning_of((0.5,), num_classes, sums=True, calibration_bins=checked_bins(n_bins))
+        binning = Binning("calibration", 0, calibration_bins=checked_bins(n_bins))
         task = Multiclass(inputs, ignore_index, weighted, num_classes=num_classes, binning=binning)
         super().__init__(task, n_bins, norm, validate_args, **kwargs)
         self.num_classes = num_classes

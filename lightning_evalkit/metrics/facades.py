@@ -201,7 +201,7 @@ class CalibrationError(
     Facade[calibration.BinaryCalibrationError, calibration.MulticlassCalibrationError, NoReturn],
     arguments=("n_bins", "norm", "num_classes", *LAST),
 ):
-    """The gaps between confidence and hits over bins."""
+    """The gap between mean confidence and share of hits over bins."""
 
 
 class LogAUC(

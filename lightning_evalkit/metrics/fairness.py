@@ -73,7 +73,7 @@ class BinaryGroupStatRates(GroupMetric):
 
 
 class BinaryFairness(GroupMetric):
-    """How far the least favoured group is from the most favoured one: the lowest rate / the highest.
+    """The ratio of the least to the most favoured group: the lowest rate divided by the highest.
 
     "demographic_parity" compares the rates of positive predictions (entry ``DP_low_high``, by the numbers of the two
     groups), "equal_opportunity" true-positive rates (``EO_low_high``), "all" both. Groups without such a rate are left

@@ -33,15 +33,15 @@ class TextClassifier(Classifier):
     Args:
         pretrained: The path or name of a trained model.
         config: A configuration with its "model_type", for a model with random weights.
-        num_labels: How many labels a text has, each yes or no.
-        label_names: What the labels are called.
-        num_classes: How many classes there are; a text has one of them.
-        class_names: What the classes are called.
-        vocab_size: How many tokens a model with random weights knows.
-        learning_rate: Of Adam.
-        pos_weight: Multiplies the loss of positives.
-        class_weights: Weigh the losses of each class.
-        threshold: On the probability, one number or one per label.
+        num_labels: The number of labels, each of which a text has or has not.
+        label_names: The names of the labels.
+        num_classes: The number of classes, of which a text has one.
+        class_names: The names of the classes.
+        vocab_size: The number of tokens of a model with random weights.
+        learning_rate: The learning rate of Adam.
+        pos_weight: The factor of the loss of positives.
+        class_weights: The factor of the loss of each class.
+        threshold: The threshold on the probability, one number or one per label.
         per_label: Report statistics of every label or class too.
         statistics: Names of the reported statistics.
         curves: Report AUROC, average precision and calibration too.

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lightning_evalkit.evaluation.curve_panels import panels
-from lightning_evalkit.evaluation.plots import plot_confusion_matrix
+from lightning_evalkit.evaluation.plots import counts_image
 from lightning_evalkit.evaluation.score_snapshot import score_snapshot
 from lightning_evalkit.reports.schedule import Schedule
 from lightning_evalkit.reports.snapshot import Snapshot, explanation
-from lightning_evalkit.sinks import figures
+from lightning_evalkit.sinks import thumbnails
 from lightning_evalkit.trainer import TrainerFn, steps_done
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from lightning_evalkit.evaluation.base import Evaluation
     from lightning_evalkit.reports.loggers import Board
@@ -79,12 +82,8 @@ class Drawing:
         with self.schedule.drawing():
             if self.figures:
                 with self.failures.going_on("draw the confusion matrix", snapshot.start):
-                    self._image(
-                        boards,
-                        snapshot,
-                        "confusion_matrix",
-                        plot_confusion_matrix(snapshot.counted, title=snapshot.title),
-                    )
+                    image = counts_image(snapshot.counted, snapshot.title)
+                    _show(boards, snapshot, "confusion_matrix", image)
             if self.curves:
                 with self.failures.going_on("draw the curves", snapshot.start):
                     self._draw_curves(boards, snapshot)
@@ -97,12 +96,12 @@ class Drawing:
             for board in boards:
                 board.pr_curve(snapshot.tag(f"pr_curve/{name}" if name else "pr_curve"), counts, snapshot.step)
         for what, panel in zip(CURVES, panels(scores), strict=True) if self.figures else ():
-            self._image(boards, snapshot, what, figures.panels([panel], snapshot.title))
+            _show(boards, snapshot, what, thumbnails.panel(panel, snapshot.title))
 
-    def _image(self, boards: Sequence[Board], snapshot: Snapshot, what: str, figure: Any) -> None:
-        image = figures.thumbnail(figure)
-        for board in boards:
-            board.image(snapshot.tag(what), image, snapshot.step)
+
+def _show(boards: Sequence[Board], snapshot: Snapshot, what: str, image: NDArray[np.uint8]) -> None:
+    for board in boards:
+        board.image(snapshot.tag(what), image, snapshot.step)
 
 
 def _read(trainer: Trainer, stage: str, evaluation: Evaluation, distinction: str) -> Snapshot:

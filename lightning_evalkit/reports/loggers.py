@@ -25,7 +25,7 @@ class Board(Protocol):
         """Show a text in Markdown."""
 
     def pr_curve(self, tag: str, counts: Counts, step: int) -> None:
-        """Show precision and recall from counts at evenly spaced thresholds."""
+        """Show precision and recall from counts at rising thresholds, which are quantiles of the scores."""
 
 
 class TensorBoard(Board):

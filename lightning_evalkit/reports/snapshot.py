@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from lightning_evalkit.evaluation.plots import thresholds_listed
 from lightning_evalkit.inputs.threshold import names_of
@@ -41,10 +44,9 @@ class Snapshot:
     @cached_property
     def counted(self) -> Evaluation:
         """An evaluation that holds these counts and needs no other rank."""
-        copy = self.evaluation.clone()
-        copy.tally.sync_on_compute = False
-        copy.tally.load_totals(self.totals)
-        return copy
+        tally = self.evaluation.tally
+        with torch.inference_mode(False):
+            return deepcopy(self.evaluation, {id(tally): tally.reading(self.totals)})
 
 
 def reported(evaluation: Evaluation) -> dict[str, str]:
@@ -59,7 +61,7 @@ def headlines(evaluation: Evaluation) -> dict[str, str]:
 
 
 def explanation(evaluation: Any) -> str:
-    """Why its accuracy and F1 are what they are, in Markdown."""
+    """The explanation of its accuracy and F1, in Markdown."""
     parts = [
         f"#### threshold {cut}\n\n{evaluation._explained_at(place).markdown()}"
         for place, cut in enumerate(names_of(thresholds_listed(evaluation)))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.float64]
 FEW_CLASSES, MANY_CLASSES = 4, 15
 """Up to few, cells hold counts and shares; up to many, counts, which can be read in TensorBoard; with more, nothing."""
+PIXEL = 0.0135
+"""Inches of a pixel of the coarsest image: a smaller cell would be left out."""
 EMPTY, DIGIT = 0.16, 0.07
 """Inches of a cell beyond its count, and of a digit."""
 
@@ -23,7 +25,7 @@ EMPTY, DIGIT = 0.16, 0.07
 def side_of(matrix: Tensor, number: int) -> float:
     """Inches of the cells of a confusion matrix of so many classes."""
     if number > MANY_CLASSES:
-        return float(np.clip(10 / number, 0.05, 0.4))
+        return float(np.clip(10 / number, PIXEL, 0.4))
     longest = max((len(count_text(count)) for count in matrix.double().flatten().tolist()), default=0)
     return 1.2 if number <= FEW_CLASSES else EMPTY + DIGIT * max(longest, 3)
 

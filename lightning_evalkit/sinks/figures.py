@@ -1,4 +1,4 @@
-"""Draws counts and curves: the one file that knows matplotlib. Figures are plain values, without pyplot."""
+"""Draws counts and curves as matplotlib's figures, which are plain values, without pyplot."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lightning_evalkit.errors import required
-from lightning_evalkit.sinks import cells
-from lightning_evalkit.sinks.cells import Numbers, cell_text, count_text, numbers_of, percent_text, ratio_of
 from lightning_evalkit.sinks.files import replaced
+from lightning_evalkit.sinks.grids import LARGE, LINE, MEDIUM, SHARE, SMALL, grid_of, label_grid, matrix_grid, named
 from lightning_evalkit.sinks.panels import TITLE, Line, Panel, shortened
+from lightning_evalkit.sinks.picture import DPI, LEAST_DPI, MARGIN, SHOWN
 from lightning_evalkit.sinks.png import png_of
 
 with required("matplotlib"):
-    from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import PowerNorm, to_rgba
+    from matplotlib.colors import PowerNorm
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
@@ -32,13 +31,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-DPI, MARGIN, LINE = 110, 0.1, 0.135  # pixels per inch; inches around a figure and for a line of small letters
-SHOWN, LEAST_DPI = 350, 75  # width in pixels of an image in TensorBoard, which drops pixels when it scales
-SMALL, MEDIUM, LARGE = 7.0, 8.5, 10.5  # letters, in points
-MANY_LABELS, WIDTH = 100, 0.64  # more labels than this have no numbers in their cells; inches of a column of counts
-ROOMY, TIGHT = 0.6, 0.2  # inches of a cell that has room for a count above its share, and for a count
-COLUMNS = ("TP", "FP", "FN", "TN", "precision", "recall", "F1")
-UNDEFINED = to_rgba("#ececec")
+    from lightning_evalkit.sinks.grids import Grid
+
 SIDE, POINT, LARGEST = 3.0, 8, 150  # inches of a panel; areas of the smallest point, and of one that holds everything
 NOTE: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": LARGE, "color": "firebrick"}
 TICKS = np.linspace(0, 1, 6)
@@ -71,62 +65,22 @@ class Canvas(FigureCanvasAgg):
 
 def confusion_matrix(matrix: Tensor, names: Sequence[str], title: str = "") -> Figure:
     """Draw targets in rows and predictions in columns: every count, coloured by its share of the row."""
-    number = max(len(names), 1)
-    side = cells.side_of(matrix, number)
-    figure, axes = _canvas(number * side, number * side)
-    return _framed(figure, _entitled(matrix_on(axes, matrix, names, side), title))
+    return _grid_figure(grid_of(matrix, names), title)
 
 
-def matrix_on(axes: Axes, matrix: Tensor, names: Sequence[str], side: float | None = None) -> Axes:
-    """Draw a confusion matrix on axes; ``side`` is that of a cell in inches, by default from the axes."""
-    counts = numbers_of(matrix, (len(names), len(names)))
-    shares = ratio_of(counts, counts.sum(1, keepdims=True))
-    side = side or float(min(axes.bbox.size)) / axes.figure.dpi / len(names)
-    few = len(names) <= cells.MANY_CLASSES and side > TIGHT
-    # Confusions among many classes are small shares: the square root makes them visible.
-    colours = _colours("Blues", shares if few else np.sqrt(shares))
-    _paint(axes, colours, side)
-    if few:
-        text = cell_text if side > ROOMY else lambda count, _: count_text(count)
-        _write(axes, colours, np.vectorize(text)(counts, shares))
-    else:
-        _add_scale(axes)
-    _name(axes.yaxis, names, side)
-    _name(axes.xaxis, names, side)
-    if max(label.get_window_extent().width for label in axes.get_xticklabels()) > 0.9 * side * axes.figure.dpi:
-        axes.tick_params(axis="x", labelrotation=90)
-    axes.set_ylabel("target", fontsize=LARGE)
-    axes.set_xlabel("predicted", fontsize=LARGE)
-    return axes
+def matrix_on(axes: Axes, matrix: Tensor, names: Sequence[str]) -> Axes:
+    """Draw a confusion matrix on axes, in cells that fill them."""
+    return _grid_on(axes, matrix_grid(matrix, names, float(min(axes.bbox.size)) / axes.figure.dpi / len(names)))
 
 
 def label_counts(matrix: Tensor, names: Sequence[str], title: str = "") -> Figure:
     """Draw one row for each 2×2 table (of a label or a threshold): its counts, precision, recall and F1."""
-    number = max(len(names), 1)
-    height = np.clip(6 / number, 0.2, 0.32) if number <= MANY_LABELS else np.clip(20 / number, 0.05, 0.2)
-    figure, axes = _canvas(len(COLUMNS) * WIDTH, number * height)
-    return _framed(figure, _entitled(label_counts_on(axes, matrix, names, height), title))
+    return _grid_figure(grid_of(matrix, names), title)
 
 
-def label_counts_on(axes: Axes, matrix: Tensor, names: Sequence[str], height: float | None = None) -> Axes:
-    """Draw the rows on axes; their height in inches is by default that of the axes."""
-    tn, fp, fn, tp = numbers_of(matrix, (len(names), 2, 2)).reshape(-1, 4).T
-    counts = np.stack((tp, fp, fn, tn), 1)
-    shares = ratio_of(counts, np.stack((tp + fn, fp + tn, tp + fn, fp + tn), 1))
-    values = np.stack((ratio_of(tp, tp + fp), ratio_of(tp, tp + fn), ratio_of(2 * tp, 2 * tp + fp + fn)), 1)
-    height = height or float(axes.bbox.height) / axes.figure.dpi / len(names)
-    colours = np.hstack((_colours("Blues", shares), _colours("Greens", values)))
-    _paint(axes, colours, height)
-    if len(names) <= MANY_LABELS:
-        _write(axes, colours, np.hstack((np.vectorize(count_text)(counts), np.vectorize(percent_text)(values))))
-    axes.axvline(3.5, color="white", linewidth=5)
-    _name(axes.yaxis, names, height)
-    _name(axes.xaxis, COLUMNS, WIDTH)
-    axes.xaxis.tick_top()
-    if axes.bbox.width / axes.figure.dpi < 0.75 * WIDTH * len(COLUMNS):
-        axes.tick_params(axis="x", labelrotation=90)
-    axes.set_xlabel("blue: share of all positives (TP, FN) or of all negatives (FP, TN)", fontsize=SMALL)
-    return axes
+def label_counts_on(axes: Axes, matrix: Tensor, names: Sequence[str]) -> Axes:
+    """Draw the rows on axes, in cells that fill them."""
+    return _grid_on(axes, label_grid(matrix, names, float(axes.bbox.height) / axes.figure.dpi / len(names)))
 
 
 def panels(shown: Sequence[Panel], title: str = "") -> Figure:
@@ -175,8 +129,31 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
 # ---- cells
 
 
-def _colours(name: str, shares: Numbers) -> Numbers:
-    return np.where(np.isnan(shares)[..., None], UNDEFINED, colormaps[name](np.nan_to_num(shares)))
+def _grid_figure(grid: Grid, title: str) -> Figure:
+    figure, axes = _canvas(len(grid.columns) * grid.width, len(grid.rows) * grid.height)
+    return _framed(figure, _entitled(_grid_on(axes, grid), title))
+
+
+def _grid_on(axes: Axes, grid: Grid) -> Axes:
+    _paint(axes, grid)
+    if grid.texts is not None:
+        _write(axes, grid)
+    if grid.scaled:
+        _add_scale(axes)
+    _name(axes.yaxis, grid.rows, grid.height)
+    _name(axes.xaxis, grid.columns, grid.width)
+    if grid.counts_labels:
+        axes.axvline(3.5, color="white", linewidth=5)
+        axes.xaxis.tick_top()
+        is_narrow = axes.bbox.width / axes.figure.dpi < 0.75 * grid.width * len(grid.columns)
+    else:
+        widest = max(label.get_window_extent().width for label in axes.get_xticklabels())
+        is_narrow = widest > 0.9 * grid.width * axes.figure.dpi
+    if is_narrow:
+        axes.tick_params(axis="x", labelrotation=90)
+    axes.set_ylabel(grid.y_label, fontsize=LARGE)
+    axes.set_xlabel(grid.x_label, fontsize=SMALL if grid.counts_labels else LARGE)
+    return axes
 
 
 def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
@@ -186,23 +163,22 @@ def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.add_axes((0, 0, 1, 1))
 
 
-def _paint(axes: Axes, colours: Numbers, height: float) -> None:
+def _paint(axes: Axes, grid: Grid) -> None:
     """Paint the cells."""
-    rows, columns = colours.shape[:2]
-    axes.imshow(colours, aspect="auto", interpolation="nearest")
+    rows, columns = grid.colours.shape[:2]
+    axes.imshow(grid.colours, aspect="auto", interpolation="nearest")
     axes.spines[:].set_visible(False)
-    if height > LINE:
+    if grid.height > LINE:
         axes.vlines(np.arange(1, columns) - 0.5, -0.5, rows - 0.5, color="white", linewidth=1)
         axes.hlines(np.arange(1, rows) - 0.5, -0.5, columns - 0.5, color="white", linewidth=1)
 
 
-def _write(axes: Axes, colours: Numbers, texts: NDArray[np.str_]) -> None:
+def _write(axes: Axes, grid: Grid) -> None:
     """Write a text into every cell, in letters that fit."""
-    size = LARGE if max(texts.shape) <= 4 else MEDIUM if len(texts) <= 10 else SMALL
-    bright = colours[..., :3] ** 2.2 @ (0.2126, 0.7152, 0.0722) > 0.18  # black and white contrast alike with 0.18
-    for (row, column), text in np.ndenumerate(texts):
+    bright = grid.bright
+    for (row, column), text in np.ndenumerate(grid.texts):
         colour = "black" if bright[row, column] else "white"
-        axes.text(column, row, text, color=colour, size=size, ha="center", va="center", in_layout=False)
+        axes.text(column, row, text, color=colour, size=grid.letters, ha="center", va="center", in_layout=False)
 
 
 # ---- around the cells
@@ -210,17 +186,16 @@ def _write(axes: Axes, colours: Numbers, texts: NDArray[np.str_]) -> None:
 
 def _name(axis: Axis, names: Sequence[str], cell: float) -> None:
     """Write names next to the cells; only every n-th if there is no room for all."""
-    places = range(0, len(names), math.ceil(LINE / cell))
-    size = MEDIUM if cell > 0.25 else SMALL
+    places, shown, size = named(names, cell)
     # A name is text, not mathematics: it may have any number of dollar signs.
-    axis.set_ticks(places, [shortened(names[place]) for place in places], fontsize=size, parse_math=False)
+    axis.set_ticks(places, shown, fontsize=size, parse_math=False)
 
 
 def _add_scale(axes: Axes) -> None:
     scale = ScalarMappable(PowerNorm(0.5, 0, 1), "Blues")
     inset = axes.inset_axes((1.02, 0, 0.02, 1))
     bar = axes.figure.colorbar(scale, cax=inset, format=PercentFormatter(1.0))
-    bar.set_label("share of the target's row", fontsize=MEDIUM)
+    bar.set_label(SHARE, fontsize=MEDIUM)
     bar.ax.tick_params(labelsize=MEDIUM)
 
 

@@ -144,6 +144,16 @@ class HeldState(Unscripted, Metric):
         with torch.inference_mode(False):
             return deepcopy(self)
 
+    def reading(self, totals: Totals) -> Self:
+        """Return a copy that reads these totals, asks no other rank, and copies no counts."""
+        copy = type(self).__new__(type(self))
+        super(HeldState, copy).__setstate__(self.__getstate__())
+        copy._refuse_unfit(totals)
+        copy.storage.write(copy.__dict__, totals)
+        copy._forget()
+        copy.sync_on_compute = False
+        return copy
+
     def load_totals(self, totals: Totals | None) -> None:
         """Resume from saved totals; keep the current state if there are none."""
         if totals is not None:

@@ -11,11 +11,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import torch
 
-from lightning_evalkit.counts import Counter, Totals, real_dtype
-from lightning_evalkit.counts.histogram import histogram
+from lightning_evalkit.counts import BatchTotals, Counter, Totals, real_dtype
 from lightning_evalkit.state.synchronise import gathered, summed_over_ranks
 
 if TYPE_CHECKING:
@@ -49,10 +47,10 @@ class Storage(Protocol):
     def write(self, states: States, totals: Totals) -> None:
         """Replace the state by these totals, which the metric owns from now on."""
 
-    def add(self, states: States, totals: Totals) -> None:
+    def add(self, states: States, totals: BatchTotals) -> None:
         """Add the totals of a batch."""
 
-    def add_unheld(self, states: States, totals: Totals) -> None:
+    def add_unheld(self, states: States, totals: BatchTotals) -> None:
         """Add the totals of a batch; replace the state if something else holds it."""
 
     def updates(self, states: States) -> int:
@@ -106,16 +104,11 @@ class SumStorage(_Named):
         """The tensors themselves."""
         states.update(zip(self.names, totals, strict=False))
 
-    def add(self, states: States, totals: Totals) -> None:
+    def add(self, states: States, totals: BatchTotals) -> None:
         """Add to the tensors."""
-        if totals.increments is None:
-            _add_in_place(states[self.integers], totals.integers)
-        else:
-            _add_at_places(states[self.integers], totals.integers, totals.increments)
-        if totals.reals is not None:
-            _add_in_place(states[self.reals], totals.reals)
+        totals.add_to(states[self.integers], states.get(self.reals))
 
-    def add_unheld(self, states: States, totals: Totals) -> None:
+    def add_unheld(self, states: States, totals: BatchTotals) -> None:
         """Add in place if possible: in a stock MetricCollection several metrics may hold one tensor, and each adds."""
         for name in self.names:
             if sys.getrefcount(states[name]) > OWN:
@@ -152,20 +145,20 @@ class RowStorage(_Named):
         return Totals(*(torch.cat(states[name] or [row]) for name, row in zip(self.names, none, strict=False)))
 
     def copied(self, states: States) -> Totals:
-        """What is read is a copy."""
+        """Read the rows, which is a copy."""
         return self.read(states)
 
     def write(self, states: States, totals: Totals) -> None:
         """New lists of these rows."""
         states.update((name, [total]) for name, total in zip(self.names, totals, strict=False))
 
-    def add(self, states: States, totals: Totals) -> None:
+    def add(self, states: States, totals: BatchTotals) -> None:
         """Keep the rows of a batch."""
         for place, name in enumerate(self.names):  # torch 2.7 compiles no zip of unequal lengths
             states[name].append(totals[place])
 
-    def add_unheld(self, states: States, totals: Totals) -> None:
-        """In new lists."""
+    def add_unheld(self, states: States, totals: BatchTotals) -> None:
+        """Keep the rows of a batch in new lists."""
         states.update((name, [*states[name], total]) for name, total in zip(self.names, totals, strict=False))
 
     def updates(self, states: States) -> int:
@@ -189,26 +182,3 @@ def _moved(state: Any, device: torch.device) -> Any:
     if isinstance(state, list):
         return [_moved(rows, device) for rows in state]
     return state.to(device, real_dtype(device) if state.is_floating_point() else state.dtype, copy=True)
-
-
-def _add_in_place(state: Tensor, batch: Tensor) -> None:
-    """Add with NumPy on the CPU: torch's dispatcher would cost a third of the update."""
-    if state.is_cpu and not torch.compiler.is_compiling():
-        memory = state.numpy()
-        memory += batch.numpy()
-    else:
-        state.add_(batch)
-
-
-def _add_at_places(state: Tensor, batch: Tensor, places: Tensor) -> None:
-    """Add at the increments of a batch only, instead of passing over the whole state."""
-    if not state.is_cpu or torch.compiler.is_compiling():
-        state.narrow(0, 0, len(batch)).add_(batch)
-        if state.device.type == "mps":  # only newer releases add int64 by index
-            state.add_(histogram(places, len(state)))
-        else:
-            state.index_add_(0, places, torch.ones_like(places))  # integer sums do not depend on the order
-        return
-    memory = state.numpy()
-    memory[: len(batch)] += batch.numpy()
-    np.add.at(memory, places.numpy(), 1)

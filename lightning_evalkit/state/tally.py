@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lightning_evalkit.counts import Counter, Counts, Ledger, Totals
+    from lightning_evalkit.counts import BatchTotals, Counter, Counts, Ledger, Totals
 
 
 class Tally(HeldState):
@@ -36,7 +36,7 @@ class Tally(HeldState):
 
     def __init__(self, counter: Counter, title: str | None = None, **kwargs: Any) -> None:
         super().__init__(counter, title, **kwargs)
-        self._batches: list[Totals] | None = None  # forward collects them here, not in the state
+        self._batches: list[BatchTotals] | None = None  # forward collects them here, not in the state
 
     @property
     def counts(self) -> Counts:
@@ -65,7 +65,7 @@ class Tally(HeldState):
             self.refuse_elsewhere(preds)
         self.keep(self.counter.count(preds, target, sample_weight))
 
-    def keep(self, totals: Totals) -> None:
+    def keep(self, totals: BatchTotals) -> None:
         """Add the totals of a batch to the state, or pass them to ``forward``, which adds them itself."""
         if self._batches is None:
             self.storage.add(self.__dict__, totals)
@@ -111,15 +111,15 @@ class Tally(HeldState):
 
     def batch_totals(self, *args: Any, **kwargs: Any) -> Totals:
         """Count a batch and return the totals of this batch alone (over all ranks with ``dist_sync_on_step``)."""
-        batches: list[Totals] = []
+        batches: list[BatchTotals] = []
         self.__dict__["_batches"] = batches
         try:
             self.update(*args, **kwargs)
         finally:
             self.__dict__["_batches"] = None
-        totals = batches[0]
         with torch.inference_mode(False):
-            self.storage.add_unheld(self.__dict__, totals)
+            self.storage.add_unheld(self.__dict__, batches[0])
+        totals = batches[0].tensors()
         synced = self.dist_sync_on_step and self.distributed_available_fn()
         if synced or is_deferred(totals.integers):  # only CPU code reads values from increments
             totals = totals.dense(self.counter.layout.integers.width)

@@ -1,4 +1,4 @@
-"""Counts into undivided fractions, and fractions into numbers."""
+"""Turns counts into undivided fractions, and those into numbers; turns histograms of scores into curves and areas."""
 
 from lightning_evalkit.statistics.averages import Average, averaged, checked_average, mean
 from lightning_evalkit.statistics.calibration import BrierParts

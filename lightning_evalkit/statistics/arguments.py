@@ -1,6 +1,6 @@
-"""One name for three tasks: which arguments torchmetrics gives it, and how a task takes its own from them.
+"""The arguments of names that serve three tasks, as torchmetrics has them: their types, defaults and order.
 
-Metrics (``Accuracy(task="binary")``) and functions (``accuracy(preds, target, task="binary")``) both read this.
+Metrics (``Accuracy(task="binary")``) and functions (``accuracy(preds, target, task="binary")``) both read this table.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 Task = Literal["binary", "multiclass", "multilabel"]
 TASKS = get_args(Task)
 NEEDED = {"multiclass": "num_classes", "multilabel": "num_labels"}
-"""The argument that a task cannot do without."""
+"""The argument that each task requires."""
 MulticlassMode = Literal["crammer-singer", "one-vs-all"]
 
 
 class Arguments(TypedDict, total=False):
-    """The types of all arguments that a name for three tasks may have."""
+    """The types of all arguments that such a name may have."""
 
     threshold: float | Sequence[float]
     thresholds: Thresholds
@@ -74,7 +74,7 @@ DEFAULTS: dict[str, Any] = {
     "validate_args": True,
     "zero_division": 0.0,
 }
-"""The defaults; an argument without one is required, and those of averages and thresholds differ."""
+"""The defaults that all names share; ``shown`` takes those of ``average`` and ``thresholds``, which differ by name."""
 
 NUMBERS = ("num_classes", "num_labels")
 LAST = ("ignore_index", "validate_args")
@@ -94,7 +94,7 @@ def shown(first: Mapping[str, str], names: Sequence[str], last: Sequence[Paramet
 
 
 def checked_task(task: object, known: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """A task that is known, with the argument that it cannot do without."""
+    """Refuse an unknown task, and a task without the argument that it requires."""
     if not isinstance(task, str) or task not in known:
         raise DeclarationError(f"expected task to be one of {', '.join(map(repr, known))}, got {task!r}.")
     number = NEEDED.get(task)
@@ -103,7 +103,7 @@ def checked_task(task: object, known: Mapping[str, Any], given: Mapping[str, Any
 
 
 def hinge_of(squared: bool, mode: str = "hinge") -> str:
-    """The name under which a hinge loss is added up."""
+    """The name under which a hinge loss is summed."""
     checked_flag("squared", squared)
     if mode not in ("hinge", *get_args(MulticlassMode)):
         raise DeclarationError(f"expected multiclass_mode to be 'crammer-singer' or 'one-vs-all', got {mode!r}.")

@@ -1,6 +1,6 @@
-"""Histograms of scores as NumPy arrays: with few bins that are filled, torch's operators take several times as long.
+"""Histograms of scores as NumPy arrays: NumPy is several times as fast as torch where few bins are filled.
 
-A histogram on an accelerator is read from there, and results go back.
+A histogram on an accelerator is copied to the CPU, and results are copied back.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def array_of(part: Tensor) -> Array:
-    """The numbers of a tensor; on the CPU in its own memory."""
+    """The numbers of a tensor as an array, which shares the memory of a tensor on the CPU."""
     array: Array = part.numpy(force=True)
     return array
 
 
 def tensor_of(numbers: Array, like: Tensor) -> Tensor:
-    """Numbers as a tensor on the device where another is."""
-    return torch.from_numpy(np.asarray(numbers, order="C")).to(like.device)
+    """The numbers as a tensor on the device of another one."""
+    tensor = torch.from_numpy(np.asarray(numbers, order="C"))
+    return tensor if like.is_cpu else tensor.to(like.device)
 
 
 def sized(part: Tensor) -> Array:
-    """Counts or weights of each question in double precision.
+    """The counts or weights of each question in double precision.
 
-    Weights are divided by a power of two near their sum: products of them do not overflow.
+    Weights are divided by a power of two near their sum, so that their products do not overflow.
     """
     numbers = array_of(part)
     if numbers.dtype.kind != "f":

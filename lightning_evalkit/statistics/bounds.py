@@ -1,10 +1,10 @@
-"""Between what areas lie for certain, whatever the order of scores inside a bin, and whatever rounding did.
+"""Certain bounds of areas: they hold for every order of the scores inside a bin, and after any rounding.
 
-Nothing is known about the order of samples in one bin, unless it holds one value, nor of those in bins that are at most
-``reach`` apart. AUROC has all undecided pairs lost or won. Average precision has the k-th positive from the top behind
-all negatives that may be above it, or ahead of all that need not be. Each sum is taken from parts that are not
-negative, so that its rounding is a share of itself, and each end is moved outwards by that share. The distance from 1
-is summed too: the nearer end is the better bound.
+The order of the samples in a bin is unknown, unless the bin holds one value; so is the order of samples in bins that
+are at most ``reach`` apart. For AUROC, the bounds count all undecided pairs as lost, or as won. For average precision,
+they rank the k-th positive from the top below all negatives that may be above it, or above all that may be below it.
+Every term of a sum is at least 0, so the rounding error is a share of the sum, and each bound is moved outwards by that
+share. The distance of an area from 1 is summed as well: of the two bounds the tighter one is taken.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 UNIT = 2.0**-53
 """The largest share by which one operation in double precision rounds."""
 WHOLE = 2.0**53
-"""Up to where whole numbers are exact."""
+"""The largest number up to which all integers are exact in double precision."""
 FEW = 1_000
-"""Steps from which on a logarithm and two terms tell a sum of reciprocals to the last digits."""
+"""The start from which a logarithm and two terms give a sum of reciprocals to the last digits."""
+
+SMALL = 2.0**-900
+"""Quotients above it are rounded by a share of themselves, and so are products of a few."""
 
 Ends = tuple["Tensor", "Tensor"]
 
 
 def auroc(scores: ScoreCounts) -> Ends:
-    """All undecided pairs lost, and all won."""
+    """The AUROC if all undecided pairs are lost, and if all are won."""
     yes, no = sized(scores.yes), sized(scores.no)
     total, pairs = yes.sum(-1, keepdim=True), yes.sum(-1) * no.sum(-1)
     under = _running(yes, total, scores.reach)
@@ -41,30 +44,32 @@ def auroc(scores: ScoreCounts) -> Ends:
     won, maybe_won = above + tied * yes / 2, torch.where(tied, above + yes / 2, downto)
     exact = (pairs < WHOLE) & (not scores.yes.is_floating_point())
     share = torch.where(exact, 4 * UNIT, _share(scores))
-    low = _least((no * won).sum(-1) / pairs, (no * maybe_lost).sum(-1) / pairs, share)
-    return low, _most((no * maybe_won).sum(-1) / pairs, (no * lost).sum(-1) / pairs, share)
+    least = _vanishing(scores)
+    low = _least((no * won).sum(-1) / pairs, (no * maybe_lost).sum(-1) / pairs, share, least)
+    return low, _most((no * maybe_won).sum(-1) / pairs, (no * lost).sum(-1) / pairs, share, least)
 
 
 def average_precision(scores: ScoreCounts) -> Ends:
-    """Positives behind the negatives that may be above them, one by one; and tied, ahead of them."""
-    yes, no = scores.yes.double().flip(-1), scores.no.double().flip(-1)
-    positives, size, reach, tied = yes.sum(-1), yes.shape[-1], scores.reach, _tied(scores).flip(0)
+    """The average precision with a bin's positives below its negatives, one by one; and above them, tied."""
+    yes, no, weight = scores.yes.double().flip(-1), scores.no.double().flip(-1), sized(scores.yes).flip(-1)
+    positives, size, reach, tied = weight.sum(-1), yes.shape[-1], scores.reach, _tied(scores).flip(0)
     tp, fp = (_running(part, part.sum(-1, keepdim=True), reach) for part in (yes, no))
     before, upto, all_tp = (tp.narrow(-1, place, size) for place in (reach, reach + 1, 2 * reach + 1))
     least_fp, most_fp = fp.narrow(-1, 0, size), fp.narrow(-1, 2 * reach + 1, size)
-    share = _share(scores)
+    share, least = _share(scores), _vanishing(scores)
 
-    together = _parts(yes, upto, most_fp)
-    one_by_one = _one_by_one(yes, before, most_fp, not scores.yes.is_floating_point())
+    together = _parts(weight, upto, most_fp)
+    whole = not scores.yes.is_floating_point()
+    one_by_one = _one_by_one(yes, before, most_fp) if whole else _without_steps(weight, yes, before, most_fp)
     kept, lost = (torch.where(tied, a, b).sum(-1) / positives for a, b in zip(together, one_by_one, strict=True))
-    low = _least(kept, lost, share)
-    ahead = _parts(yes, all_tp, least_fp)
+    low = _least(kept, lost, share, least)
+    ahead = _parts(weight, all_tp, least_fp)
     kept, lost = (torch.where(tied, a, b).sum(-1) / positives for a, b in zip(together, ahead, strict=True))
-    return low, _most(kept, lost, share)
+    return low, _most(kept, lost, share, least)
 
 
 def sized(parts: Tensor) -> Tensor:
-    """The parts in double precision; weights by a power of two of a size of which products do not overflow."""
+    """The parts in double precision; weights are scaled by a power of two, so that their products do not overflow."""
     if not parts.is_floating_point():
         return parts.double()
     _, exponent = torch.frexp(parts.double().sum(-1, keepdim=True))
@@ -72,7 +77,7 @@ def sized(parts: Tensor) -> Tensor:
 
 
 def moved(parts: Tensor, steps: int) -> Tensor:
-    """The parts of bins, each so many bins further; what would fall off the end stays in the last."""
+    """The contents of bins, moved by so many bins; the last bin collects what would fall off the end."""
     if not steps:
         return parts
     kept = parts.shape[-1] - steps
@@ -83,7 +88,7 @@ def moved(parts: Tensor, steps: int) -> Tensor:
 
 
 def slack(scores: ScoreCounts) -> Tensor:
-    """By how much an area under a polygon of rates may be off.
+    """The largest rounding error of an area under a polygon of rates.
 
     A rate is off by a share of itself, and an area by at most three times that: the steps of either rate add up to 1.
     """
@@ -95,57 +100,79 @@ def _tied(scores: ScoreCounts) -> Tensor:
 
 
 def _share(scores: ScoreCounts) -> Tensor:
-    """By what share of itself a sum over bins of products and quotients of cells and running sums may be off."""
+    """The largest relative rounding error of a sum over bins of products and quotients of cells and running sums."""
     filled = ((scores.yes != 0) | (scores.no != 0)).sum(-1, dtype=torch.float64)
     return 4 * scores.error + (8 * filled + 32) * UNIT
 
 
 def _running(parts: Tensor, total: Tensor, reach: int) -> Tensor:
-    """Sums of the parts before each place from -reach on, and on to reach places behind the last."""
+    """The sums of the parts before each place, from ``reach`` places before the first to ``reach`` after the last."""
     none = torch.zeros_like(total)
 
     return torch.cat((*(reach + 1) * [none], parts.cumsum(-1), *(reach + 1) * [total]), -1)
 
 
-def _least(kept: Tensor, lost: Tensor, share: Tensor) -> Tensor:
-    """The lower end of what is kept of 1, given least of that and most of what is lost."""
+def _least(kept: Tensor, lost: Tensor, share: Tensor, least: float) -> Tensor:
+    """The lower bound of the share that is kept, from the least that is kept and the most that is lost."""
     complement = 1 - lost * (1 + share) - (lost != 0).double() * (4 * UNIT)
-    return torch.maximum(kept * (1 - share), complement).clamp(min=0)
+    return torch.maximum(kept * (1 - share) - least, complement).clamp(min=0)
 
 
-def _most(kept: Tensor, lost: Tensor, share: Tensor) -> Tensor:
-    """The upper end of what is kept of 1, given most of that and least of what is lost."""
+def _most(kept: Tensor, lost: Tensor, share: Tensor, least: float) -> Tensor:
+    """The upper bound of the share that is kept, from the most that is kept and the least that is lost."""
     complement = 1 - lost * (1 - share) + (lost != 0).double() * (4 * UNIT)
-    return torch.minimum(kept * (1 + share), complement).clamp(max=1)
+    return torch.minimum(kept * (1 + share) + least, complement).clamp(max=1)
+
+
+def _vanishing(scores: ScoreCounts) -> float:
+    """A bound of what is lost where parts are too small for a double; counts of samples never are."""
+    return SMALL if scores.yes.is_floating_point() else 0.0
 
 
 def _parts(weight: Tensor, tp: Tensor, fp: Tensor) -> Ends:
-    """What precision leaves of a weight, and what it takes."""
+    """The weight times precision, and times 1 - precision."""
     whole = torch.where(weight > 0, tp + fp, 1)
     return weight * (tp / whole), weight * (fp / whole)
 
 
-def _one_by_one(yes: Tensor, before: Tensor, fp: Tensor, whole: bool) -> Ends:
-    """Least of Σ (t + k) / (t + k + f) over k = 1 ... n, and most of Σ f / (t + k + f).
+def _one_by_one(yes: Tensor, before: Tensor, fp: Tensor) -> Ends:
+    """The lower bound of Σ (t + k) / (t + k + f) over k = 1 ... n, and the upper bound of Σ f / (t + k + f).
 
-    Of weights the steps are not known; beyond any of them lies the integral over k. Two bounds of the sum, the nearer
-    of which is taken: with the last denominator for all of them, and by the sum of reciprocals.
+    The tighter of two bounds is taken: one uses the last denominator for every k, the other the sum of reciprocals.
     """
-    total, step = before + fp, 1.0 if whole else 0.0
+    total = before + fp
     last = torch.where(yes > 0, total + yes, 1)
-    kept, lost = yes * ((before + (yes + step) / 2) / last), yes * ((fp + (yes - step) / 2) / last)
-    summed = fp * torch.where(fp > 0, _reciprocals(total, yes) if whole else torch.log1p(yes / total), 0)
+    kept, lost = yes * ((before + (yes + 1) / 2) / last), yes * ((fp + (yes - 1) / 2) / last)
+    return _nearer(yes, fp, kept, lost, fp * torch.where(fp > 0, _reciprocals(total, yes), 0))
+
+
+def _without_steps(weight: Tensor, yes: Tensor, before: Tensor, fp: Tensor) -> Ends:
+    """The same bounds for weights: their steps are unknown, but the integral over k bounds all of them.
+
+    ``weight`` holds ``yes`` in a unit in which products do not vanish; the smallest weights cannot be halved.
+    """
+    total = before + fp
+    last = torch.where(yes > 0, total + yes, 1)
+    half = yes / last / 2
+    kept, lost = weight * (before / last + half), weight * (fp / last + half)
+    gained = yes / torch.where(total > 0, total, 1)
+    summed = weight * (fp / torch.where(yes > 0, yes, 1)) * torch.log1p(gained)
+    exact = (gained > SMALL) & (gained < 1 / SMALL) & summed.isfinite()  # not rounded among the smallest numbers
+    return _nearer(weight, fp, kept, lost, torch.where(exact, summed, torch.inf))
+
+
+def _nearer(weight: Tensor, fp: Tensor, kept: Tensor, lost: Tensor, summed: Tensor) -> Ends:
     summed = summed * (1 + 16 * UNIT)
-    kept = torch.maximum(kept, yes * (1 - 8 * UNIT) - summed)
+    kept = torch.maximum(kept, weight * (1 - 8 * UNIT) - summed)
     nothing = fp == 0
-    return torch.where(nothing, yes, kept), torch.where(nothing, 0, torch.minimum(lost, summed))
+    return torch.where(nothing, weight, kept), torch.where(nothing, 0, torch.minimum(lost, summed))
 
 
 def _reciprocals(total: Tensor, steps: Tensor) -> Tensor:
-    """Most of Σ 1 / (T + k) over k = 1 ... n.
+    """The upper bound of Σ 1 / (T + k) over k = 1 ... n.
 
-    It is a difference of digammas, of which many digits cancel where T is large. There their series around T + ½, whose
-    terms alternate, ends after two of them with an error below the third.
+    The sum is a difference of two digammas, whose digits cancel where T is large. There the alternating series around
+    T + ½ is used: after two terms its error is below the third.
     """
     ends = torch.digamma(total + steps + 1), torch.digamma(total + 1)
     exact = ends[0] - ends[1] + 32 * UNIT * (ends[0].abs() + 1)

@@ -1,8 +1,8 @@
-"""What was predicted against what happened, by groups of scores: calibration errors and the parts of a Brier score.
+"""Predictions against outcomes, by groups of scores: calibration errors and the parts of a Brier score.
 
-Where sums of confidences were kept they are exact. A histogram of scores has none: the middle of a fine bin stands for
-the scores in it, which is wrong by half of its width at most, and no fine bin is divided between two groups. None of N
-fine bins is wider than 4 / (N - 2) as a probability.
+Sums of confidences, where they were counted, are exact. A histogram of scores has none: there the middle of a fine bin
+stands for its scores, which is off by at most half the width of the bin, and every fine bin belongs to one group as a
+whole. Of N fine bins none is wider than 4 / (N - 2) as a probability.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GROUPS = 15
 
 
 class Grouped(NamedTuple):
-    """Sums of each question by group of its scores, of shape (questions, groups)."""
+    """The sums of each question by group of its scores, of shape (questions, groups)."""
 
     weights: Tensor
     confidences: Tensor
@@ -33,11 +33,11 @@ class Grouped(NamedTuple):
 class BrierParts(NamedTuple):
     """A Brier score in parts: brier = calibration + refinement + within; all are NaN without samples.
 
-    ``calibration`` is lost by bins whose mean confidence is not the share of what happened in them, ``refinement`` by
-    bins in which both happened. That is at most the ``uncertainty`` of the data, which one who always says the
-    prevalence is left with, and which is 0 where there is one class only. ``within`` is the variance of confidences
-    inside bins, less twice their covariance with what happened: the usual three parts leave it out, and so add up only
-    where each bin holds one confidence. It is negative where confidences are right inside bins too.
+    ``calibration`` is the loss of bins whose mean confidence differs from their share of positives. ``refinement`` is
+    the loss of bins that hold both outcomes; it is at most the ``uncertainty`` of the data, which is the Brier score of
+    always predicting the prevalence, and 0 if only one class occurs. ``within`` is the variance of the confidences
+    inside bins minus twice their covariance with the outcome. The usual three parts leave it out, so they add up only
+    if each bin holds one confidence. It is negative if the confidences are informative inside bins too.
     """
 
     brier: Tensor
@@ -48,7 +48,7 @@ class BrierParts(NamedTuple):
 
     @property
     def resolution(self) -> Tensor:
-        """What bins say beyond the prevalence: uncertainty - refinement, which is never negative."""
+        """The gain of the bins over always predicting the prevalence: uncertainty - refinement, never negative."""
         return self.uncertainty - self.refinement
 
 
@@ -56,18 +56,18 @@ class BrierParts(NamedTuple):
 
 
 def exclusive(scores: ScoreCounts, sums: Calibration) -> bool:
-    """Whether one of several classes is right; sums are then of the predicted class, and not of each."""
+    """Whether the task is multiclass: its sums are those of the predicted class, not one for each class."""
     return len(scores.yes) > len(sums.weights)
 
 
 def binned(sums: Calibration, place: int | None = None) -> Grouped:
-    """The bins of the sums, of one question or of all."""
+    """The calibration bins of one question or of all."""
     rows = _rows(place)
     return Grouped(sums.bin_weights[rows], sums.confidences[rows], sums.hits[rows])
 
 
 def answers(scores: ScoreCounts, sums: Calibration, place: int | None = None) -> Grouped:
-    """The bins of yes-or-no questions: of the sums, for each class against the rest of the histogram."""
+    """The calibration bins of yes-or-no questions; those of one-vs-rest classes are read from the histogram."""
     if not exclusive(scores, sums):
         return binned(sums, place)
     return in_equal_bins(scores if place is None else scores.only(place), sums.bin_weights.shape[-1])
@@ -78,7 +78,7 @@ def _rows(place: int | None) -> slice:
 
 
 class Filled(NamedTuple):
-    """The fine bins that hold something: what is in them, and their ends as probabilities."""
+    """The fine bins that are not empty: their contents, and their ends as probabilities."""
 
     yes: Tensor
     no: Tensor
@@ -87,19 +87,19 @@ class Filled(NamedTuple):
 
     @property
     def middles(self) -> Tensor:
-        """What stands for the scores in them."""
+        """The probabilities that stand for the scores of each bin."""
         return (self.lowest + self.highest) / 2
 
 
 def filled(scores: ScoreCounts) -> Filled:
-    """Those of a histogram."""
+    """The fine bins of a histogram in which any question has samples."""
     places = (scores.yes + scores.no).any(0)
     yes, no = (part[:, places].double() for part in (scores.yes, scores.no))
     return Filled(yes, no, scores.lowest[places], scores.highest[places])
 
 
 def in_equal_bins(scores: ScoreCounts, number: int = GROUPS) -> Grouped:
-    """Bins of equal width, closed below; a fine bin is in that of its highest score, so that a score on an edge is."""
+    """Groups of equal width, closed below; a fine bin belongs to the group of its highest score."""
     bins = filled(scores)
     edges = torch.linspace(0, 1, number + 1, dtype=torch.float32, device=bins.highest.device).double()
     places = torch.searchsorted(edges, bins.highest, right=True).sub(1).clamp(0, number - 1)
@@ -107,7 +107,7 @@ def in_equal_bins(scores: ScoreCounts, number: int = GROUPS) -> Grouped:
 
 
 def in_equal_masses(scores: ScoreCounts, number: int = GROUPS) -> Grouped:
-    """Groups cut at quantiles of the score; a fine bin is in the group in which the middle of its samples is."""
+    """Groups between quantiles of the score; the middle sample of a fine bin decides its group."""
     bins = filled(scores)
     weights = bins.yes + bins.no
     until = weights.cumsum(-1)
@@ -153,13 +153,13 @@ def refinement(groups: Grouped) -> Tensor:
 
 
 def uncertainty(groups: Grouped) -> Tensor:
-    """Prevalence · (1 - prevalence), as the sum of refinement and resolution: no rounding makes it less than one."""
+    """Prevalence · (1 - prevalence), summed from refinement and resolution so that rounding never makes it smaller."""
     prevalence = groups.hits.sum(-1, keepdim=True) / groups.weights.sum(-1, keepdim=True)
     return refinement(groups) + mean((groups.hits / groups.weights - prevalence) ** 2, groups.weights, torch.nan)
 
 
 def brier_parts(scores: ScoreCounts, sums: Calibration, place: int | None = None) -> BrierParts:
-    """Of one question, or summed over all, as the Brier score of several classes is."""
+    """The parts for one question, or summed over all, as the Brier score of several classes is."""
     groups = answers(scores, sums, place)
     calibration, refined, uncertain = (part(groups).sum() for part in (squared_gap, refinement, uncertainty))
     if place is not None and exclusive(scores, sums):
@@ -170,7 +170,7 @@ def brier_parts(scores: ScoreCounts, sums: Calibration, place: int | None = None
 
 
 def _brier(scores: ScoreCounts) -> Tensor:
-    """Of one class against the rest, to the width of a fine bin."""
+    """The Brier score of one class against the rest, to the width of a fine bin."""
     bins = filled(scores)
     errors = bins.yes * (1 - bins.middles) ** 2 + bins.no * bins.middles**2
     return errors.sum() / (bins.yes + bins.no).sum()

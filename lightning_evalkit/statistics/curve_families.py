@@ -1,7 +1,7 @@
-"""The one table of what is computed from scores: curves, areas and best points, for metrics and functions alike.
+"""Families of results from scores: curves, areas and best points, shared by metrics and functions.
 
-A family gives the result of a binary problem (``of_one``) and of several classes or labels (``of_all``), in the form
-of torchmetrics.
+A family computes the result of a binary problem (``of_one``) and of several classes or labels (``of_all``), in
+torchmetrics' form.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Family:
-    """What is computed from the scores of a binary problem, or of several classes or labels."""
+    """A result computed from the scores of a binary problem, or of several classes or labels."""
 
     higher_is_better: bool | None = None
 
@@ -63,7 +63,7 @@ class CurveFamily(Family):
     axes: tuple[str, str]
     needs: tuple[str, ...]
     missing: float
-    """The rate of samples that are missing in torchmetrics, which warns unless it is NaN."""
+    """torchmetrics' rate for a class without samples, with a warning unless it is NaN."""
     second_is_horizontal: bool = False
 
     def of_one(self, tables: Tables) -> Three:
@@ -97,7 +97,7 @@ class NumberFamily(Family):
 
     needs: tuple[str, ...] = BOTH
     undefined: float = 0.0
-    """The value in torchmetrics where samples are missing; of given thresholds always 0."""
+    """torchmetrics' value where samples are missing; with given thresholds it is always 0."""
 
     def values(self, tables: Tables) -> Tensor:
         """Compute the number of every class or label."""
@@ -108,7 +108,7 @@ class NumberFamily(Family):
         return self.of_each(tables)[0]
 
     def of_each(self, tables: Tables) -> Tensor:
-        """Compute the number of every class or label; where samples are missing, torchmetrics' value."""
+        """Compute the number of every class or label, with torchmetrics' value where samples are missing."""
         if not isnan(value_of_missing(tables, self.undefined)):
             warn_if_missing(tables, self.needs)
         return self._filled(self.values(tables), tables).float()
@@ -132,7 +132,7 @@ class NumberFamily(Family):
 
 
 class AreaFamily(NumberFamily):
-    """A number whose exact value lies within certain bounds, however coarse the bins."""
+    """An area with certain bounds, however coarse the bins are."""
 
     higher_is_better = True
 
@@ -148,7 +148,7 @@ class AreaFamily(NumberFamily):
 
 @dataclass(frozen=True)
 class AreaUnderRoc(AreaFamily):
-    """The area under the ROC curve, up to ``max_fpr`` and rescaled if that is given."""
+    """The area under the ROC curve; with ``max_fpr``, the area up to it, rescaled."""
 
     max_fpr: float | None = None
 
@@ -167,7 +167,7 @@ class AreaUnderRoc(AreaFamily):
 
 @dataclass(frozen=True)
 class AreaUnderLogRoc(NumberFamily):
-    """The area under the ROC curve over the logarithm of the false-positive rate, within a range of that."""
+    """The area under the ROC curve over the logarithm of the false-positive rate, within a range of that rate."""
 
     fpr_range: tuple[float, float] = (0.001, 0.1)
     higher_is_better = True
@@ -201,7 +201,7 @@ class AreaUnderPrecisionRecall(AreaFamily):
 
 
 class EqualErrorRate(NumberFamily):
-    """The error rate where false positives are as frequent as false negatives; averages are of the ROC curves."""
+    """The error rate where false-positive and false-negative rate are equal; averages are taken over ROC curves."""
 
     higher_is_better = False
 
@@ -258,19 +258,19 @@ class PointFamily(Family):
 
 
 def recall_and_precision(table: ScoreCounts, missing: float) -> Three:
-    """Recall, precision, thresholds."""
+    """Return recall, precision, thresholds."""
     precision, recall, thresholds = results.precision_recall(table, missing)
     return recall, precision, thresholds
 
 
 def sensitivity_and_specificity(table: ScoreCounts, missing: float) -> Three:
-    """Sensitivity, specificity, thresholds."""
+    """Return sensitivity, specificity, thresholds."""
     fpr, tpr, thresholds = results.roc(table, missing)
     return tpr, 1 - fpr, thresholds
 
 
 def specificity_and_sensitivity(table: ScoreCounts, missing: float) -> Three:
-    """Specificity, sensitivity, thresholds."""
+    """Return specificity, sensitivity, thresholds."""
     sensitivity, specificity, thresholds = sensitivity_and_specificity(table, missing)
     return specificity, sensitivity, thresholds
 

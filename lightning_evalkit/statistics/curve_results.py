@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lightning_evalkit.counts import Calibration, ScoreCounts
+    from lightning_evalkit.counts import BinSums, ScoreCounts
     from lightning_evalkit.statistics.arrays import Array
 
 Tables = list["ScoreCounts"]
@@ -29,22 +29,21 @@ Three = tuple[Any, Any, Any]
 
 
 def micro(tables: Tables) -> Tables:
-    """All questions as one."""
+    """The tables of all questions as one; stored scores keep their own precision, in which large logits differ."""
     if len(tables) == 1:
         table = tables[0]
         return [replace(table, yes=table.yes.sum(0, keepdim=True), no=table.no.sum(0, keepdim=True))]
-    values, places = torch.cat([table.lowest for table in tables]).unique(return_inverse=True)
-    first, cut = (
-        torch.zeros_like(values).scatter(0, places, torch.cat(parts))
-        for parts in zip(*(table.edges[:2] for table in tables), strict=True)
+    first, places = torch.cat([table.edges.first for table in tables]).unique(return_inverse=True)
+    lowest, cut = (
+        torch.zeros_like(first).scatter(0, places, torch.cat(parts).to(first))
+        for parts in zip(*((table.lowest, table.edges.cut) for table in tables), strict=True)
     )
     yes, no = (torch.cat([getattr(table, name)[0] for table in tables]) for name in ("yes", "no"))
     sums = [
-        torch.zeros(len(values), dtype=part.dtype, device=part.device).index_add_(0, places, part) for part in (yes, no)
+        torch.zeros(len(first), dtype=part.dtype, device=part.device).index_add_(0, places, part) for part in (yes, no)
     ]
-    limits = Limits(
-        torch.ones_like(values, dtype=torch.bool), values, values, tables[0].edges._replace(first=first, cut=cut)
-    )
+    alone, ends = torch.ones_like(first, dtype=torch.bool), tables[0].edges._replace(first=first, cut=cut)
+    limits = Limits(alone, lowest, lowest, ends)
     return [type(tables[0])(sums[0].unsqueeze(0), sums[1].unsqueeze(0), limits)]
 
 
@@ -54,7 +53,7 @@ def micro(tables: Tables) -> Tables:
 def roc(table: ScoreCounts, missing: float = 0.0) -> Three:
     """False-positive rates, true-positive rates and falling thresholds, of shape (K, P) and (P,).
 
-    ``missing`` is the rate of samples that are missing, 0 in torchmetrics.
+    ``missing`` is the rate of a class without samples, 0 in torchmetrics.
     """
     if table.given:
         points = curves.at_given(table)
@@ -63,7 +62,7 @@ def roc(table: ScoreCounts, missing: float = 0.0) -> Three:
     table = table.occupied()
     shares, yes = curves.shares_above(table, np.float32), table.yes
     for share, support in zip(shares, table.support[::-1], strict=True):
-        if not support.all():
+        if np.count_nonzero(support) < support.size:
             share[support == 0] = missing
     thresholds = np.ones(shares[0].shape[-1], np.float32)
     thresholds[1:] = array_of(table.lowest)[::-1]
@@ -99,7 +98,7 @@ def _given_precision(points: curves.Reached) -> Tensor:
 def all_curves(
     tables: Tables, curve: Callable[[ScoreCounts], Three], average: str | None, needs: tuple[str, ...]
 ) -> Three:
-    """Tensors (K, P) of one table, or lists of curves of different lengths; averaged as torchmetrics does if asked."""
+    """Curves as (K, P) tensors of one table or as lists, if their lengths differ; averaged as in torchmetrics."""
     if average == "micro":
         first, second, thresholds = curve(micro(tables)[0])
         return first[0], second[0], thresholds
@@ -115,7 +114,7 @@ def all_curves(
 
 
 def _macro(found: Sequence[Three], known: Array) -> Three:
-    """The second coordinate averaged over questions that are known at every first coordinate that occurs."""
+    """Average the second coordinate over the known questions, at every first coordinate that occurs."""
     every = [(x, y) for xs, ys, _ in found for x, y in zip(xs, ys, strict=True)]
     pairs = [pair for pair, is_known in zip(every, known.tolist(), strict=True) if is_known]
     thresholds = torch.cat([one[2].repeat(len(one[0])) for one in found])
@@ -126,9 +125,9 @@ def _macro(found: Sequence[Three], known: Array) -> Three:
 
 
 def _interpolated(x: Tensor, known_x: Tensor, known_y: Tensor, right: bool = True) -> Tensor:
-    """On the line through the neighbouring points; vertical steps count as flat, as in torchmetrics.
+    """The curve at x, linear between neighbouring points; vertical steps count as flat, as in torchmetrics.
 
-    Where there is a step, the value is that at its ``right`` end, or at its left one.
+    At a step the value is that of its ``right`` end, or else of its left one.
     """
     run, rise = known_x.diff(), known_y.diff()
     slope = torch.where(run != 0, rise / run, 0.0)
@@ -165,11 +164,15 @@ def _partial(fpr: Tensor, tpr: Tensor, most: float) -> Tensor:
 def log_areas(tables: Tables, fpr_range: tuple[float, float], missing: float) -> Tensor:
     """The area under the ROC curve of every question over log10(fpr) within a range, divided by the range's width."""
     pairs = [pair for table in tables for pair in zip(*_rates(table, missing), strict=True)]
+    if tables[0].given and len(pairs[0][0]) == 1:
+        warn_on_rank_zero("LogAUC at one threshold is 0, as in torchmetrics: an area needs at least two thresholds.")
     return torch.stack([_log_area(fpr, tpr, fpr.new_tensor(fpr_range)) for fpr, tpr in pairs])
 
 
 def _log_area(fpr: Tensor, tpr: Tensor, ends: Tensor) -> Tensor:
-    """Straight between the points of the curve, and between those that the ends of the range cut out of it."""
+    """The area with straight lines between the points inside the range and the curve's values at its ends."""
+    if len(fpr) == 1:
+        return fpr[0] * 0.0  # torchmetrics' value of one point; NaN if nothing was counted at all
     inside = (fpr > ends[0]) & (fpr < ends[1])
     low, high = (_interpolated(ends[k : k + 1], fpr, tpr, right=k == 0) for k in (0, 1))
     if not bool(fpr.any()) and bool(tpr.any()):
@@ -208,7 +211,8 @@ def equal_error_rates(tables: Tables, missing: float) -> Tensor:
 
 
 def _nearest(fpr: Tensor, tpr: Tensor) -> Tensor:
-    return tensor_of(curves.nearest_rate(array_of(fpr.double()), array_of(tpr.double())), fpr)
+    rounding = 1e-12 if fpr.dtype == torch.float64 else 1e-6
+    return tensor_of(curves.nearest_rate(array_of(fpr.double()), array_of(tpr.double()), rounding), fpr)
 
 
 def averaged_equal_error_rate(tables: Tables, average: str, missing: float) -> Tensor:
@@ -218,7 +222,7 @@ def averaged_equal_error_rate(tables: Tables, average: str, missing: float) -> T
 
 
 def averaged_over_questions(values: Tensor, known: Array, tables: Tables, average: str) -> Tensor:
-    """Over the questions that have a value."""
+    """Average over the questions that have a value."""
     weights = known.astype(np.float64)
     if average == "weighted":
         weights *= np.concatenate([table.support[0] for table in tables])
@@ -245,19 +249,19 @@ def best_pairs(
 
 
 def _warn_if_shared(table: ScoreCounts, chosen: list[Tensor]) -> None:
-    """Say that a threshold, a probability in single precision, is that of other counted logits too."""
+    """Warn if a chosen threshold, a probability in single precision, stands for several counted logits."""
     counted = table.lowest[((table.yes + table.no) > 0).any(0)]
     shared = [float(threshold) for threshold in chosen if int((counted == threshold).sum()) > 1]
     if shared:
         warn_on_rank_zero(
-            f"the threshold {shared[0]!r} stands for several logits that no probability in single precision tells "
-            "apart, so that a decision at it is not the one of this point: best_threshold(criterion, at_least=...) of "
+            f"the threshold {shared[0]!r} stands for several logits that have the same probability in single "
+            "precision, so deciding by it does not reproduce this point: best_threshold(criterion, at_least=...) of "
             "an evaluation with curves=True keeps the logit.",
         )
 
 
 def at_least(wanted: Tensor, bounded: Tensor, thresholds: Tensor, bound: float) -> tuple[Tensor, Tensor]:
-    """The largest wanted value where the other reaches a bound; of equal ones the largest other, then threshold."""
+    """The largest wanted value where the other reaches a bound; ties go to the larger other value, then threshold."""
     points = min(len(wanted), len(thresholds))
     wanted, bounded, thresholds = wanted[:points], bounded[:points], thresholds[:points]
     keep = (bounded >= bound) & ~wanted.isnan()
@@ -269,7 +273,7 @@ def at_least(wanted: Tensor, bounded: Tensor, thresholds: Tensor, bound: float) 
 
 
 def first_at_least(wanted: Tensor, bounded: Tensor, thresholds: Tensor, bound: float) -> tuple[Tensor, Tensor]:
-    """The largest wanted value where the other reaches a bound: of equal ones the first along the curve."""
+    """The largest wanted value where the other reaches a bound; ties go to the first point along the curve."""
     keep = bounded >= bound
     if not bool(keep.any()):
         return wanted.new_zeros(()), thresholds.new_full((), 1e6)
@@ -280,14 +284,14 @@ def first_at_least(wanted: Tensor, bounded: Tensor, thresholds: Tensor, bound: f
 # ---- calibration
 
 
-def calibration_error(sums: Calibration, norm: str, kind: torch.dtype = torch.float32) -> Tensor:
-    """The gaps between confidence and hits over bins: weighted by size (l1), squared (l2), or the largest (max)."""
-    weights, confidences, hits = (array_of(part) for part in (sums.bin_weights, sums.confidences, sums.hits))
+def calibration_error(sums: BinSums, norm: str, device: torch.device) -> Tensor:
+    """The gap between mean confidence and share of hits in bins: mean (l1), root mean square (l2) or largest (max)."""
+    weights, confidences, hits, kind = sums
     with np.errstate(invalid="ignore", divide="ignore"):
         gaps = np.where(weights > 0, np.abs(confidences - hits) / weights, 0.0)
         if norm == "max":
-            error = gaps.max(-1)
+            error = gaps.max()
         else:
-            shares = weights / array_of(sums.weights)[:, None]
-            error = (gaps * shares).sum(-1) if norm == "l1" else np.sqrt((gaps**2 * shares).sum(-1))
-    return tensor_of(error, sums.hits).squeeze(0).to(kind)
+            shares = weights / weights.sum()
+            error = (gaps * shares).sum() if norm == "l1" else np.sqrt((gaps**2 * shares).sum())
+    return torch.tensor(float(error), dtype=kind, device=device)

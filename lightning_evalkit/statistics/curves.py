@@ -1,8 +1,8 @@
-"""Scores by bins into curves and what is read from them; every question (class, label) is a row.
+"""Histograms of scores into curves, areas and single points; every yes-or-no question (class, label) is a row.
 
-A threshold at the lower edge of a bin decides yes for all bins from there up, so counts at every threshold are sums
-from the top. What happens inside a bin is not known unless all its scores are equal: areas come with the certain bounds
-that follow from that (AUROC: all undecided pairs lost or won; average precision: positives last or first in a bin).
+A threshold at the lower edge of a bin decides yes for that bin and all above, so the counts at every threshold are sums
+from the top. The order inside a bin is unknown unless all its scores are equal, so areas come with certain bounds
+(AUROC: all undecided pairs lost or won; average precision: positives last or first in a bin).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Bounded(NamedTuple):
-    """A value, and the interval in which the value of the scores themselves lies for certain."""
+    """A value from bins, and certain bounds of the value that the scores themselves would give."""
 
     low: Tensor
     value: Tensor
@@ -34,18 +34,18 @@ class Bounded(NamedTuple):
 
 @dataclass(frozen=True)
 class Reached:
-    """Counts at falling thresholds: (questions, points), and of all samples: (questions, 1)."""
+    """Counts at falling thresholds, of shape (questions, points), and of all samples, of shape (questions, 1)."""
 
     tp: Tensor
     fp: Tensor
     thresholds: Tensor
-    """The smallest scores that are positive."""
+    """The smallest score that each point calls positive."""
     edges: Edges
-    """Where thresholds have to be for that, as scores."""
+    """The thresholds that give these points, as scores."""
     positives: Tensor
     negatives: Tensor
     fn: Tensor
-    """Summed from the bottom, as a difference from all would lose small weights."""
+    """Summed from the bottom: subtracting from the total would lose small weights."""
     tn: Tensor
 
     @property
@@ -55,7 +55,7 @@ class Reached:
 
 
 def reached(scores: ScoreCounts) -> Reached:
-    """Counts at the lower edge of every bin that holds something, and above all of them."""
+    """Counts at the lower edge of every bin that is not empty, and above all bins."""
     scores = scores.occupied()
     yes, no, lowest = scores.yes, scores.no, scores.lowest.flip(0)
     tp, fp, fn, tn = _from_top(yes), _from_top(no), yes.cumsum(-1).flip(-1), no.cumsum(-1).flip(-1)
@@ -68,7 +68,7 @@ def reached(scores: ScoreCounts) -> Reached:
 
 
 def at_given(scores: ScoreCounts) -> Reached:
-    """Counts at the thresholds that a user gave, falling, and nothing else."""
+    """Counts at the thresholds that a user gave, in falling order."""
     tp, fp = (_from_top(part)[:, :-1] for part in (scores.yes, scores.no))
     fn, tn = (part.cumsum(-1)[:, :-1].flip(-1) for part in (scores.yes, scores.no))
     first, cut = (part[1:].flip(0) for part in scores.edges[:2])
@@ -95,7 +95,7 @@ def auroc(scores: ScoreCounts, max_fpr: float | None = None) -> Bounded:
 
 
 def auroc_value(scores: ScoreCounts, max_fpr: float | None = None) -> Tensor:
-    """The probability that a positive sample has a higher score than a negative one, equal ones counted half."""
+    """The probability that a positive sample has a higher score than a negative one; ties count half."""
     if max_fpr is not None and max_fpr < 1:
         return _partial_auroc(scores, max_fpr).value
     yes, no = sized(scores.yes), sized(scores.no)
@@ -109,7 +109,7 @@ def auroc_value(scores: ScoreCounts, max_fpr: float | None = None) -> Tensor:
 
 
 def _between(value: Tensor, low: Tensor, high: Tensor) -> Bounded:
-    """A value with its bounds, whichever of them rounding left outside."""
+    """The value with its bounds, moved between them if rounding left it outside."""
     return Bounded(low, torch.minimum(torch.maximum(value, low), high), high)
 
 
@@ -121,7 +121,7 @@ def _partial_auroc(scores: ScoreCounts, max_fpr: float) -> Bounded:
 
 
 def _extreme_rates(scores: ScoreCounts) -> list[tuple[Tensor, Tensor]]:
-    """ROC polygons with the negatives of an undecided bin first, together with, and after its positives."""
+    """Three ROC polygons: in undecided bins the negatives come before, together with, or after the positives."""
     yes, no = scores.yes.double().flip(-1), scores.no.double().flip(-1)
     undecided = ~scores.alone.flip(0) | (scores.reach > 0)
     later, sooner = bounds.moved(yes, scores.reach), bounds.moved(yes.flip(-1), scores.reach).flip(-1)
@@ -147,7 +147,7 @@ def area_up_to(fpr: Tensor, tpr: Tensor, most: float) -> Tensor:
 
 
 def rescaled(area: Tensor, most: float) -> Tensor:
-    """So that chance is one half."""
+    """Rescale a partial area so that chance is one half."""
     chance = most**2 / 2
     return 0.5 * (1 + (area - chance) / (most - chance))
 
@@ -161,8 +161,9 @@ def average_precision_value(scores: ScoreCounts) -> Tensor:
     """The mean over positive samples of the precision at the threshold that just reaches them."""
     yes, no = (array_of(part)[:, ::-1].astype(np.float64) for part in (scores.yes, scores.no))
     tp, predicted = yes.cumsum(-1), no.cumsum(-1)
-    positives = yes.sum(-1)
     predicted += tp
+    yes = sized(scores.yes)[:, ::-1] if scores.yes.is_floating_point() else yes  # products of small weights vanish
+    positives = yes.sum(-1)
     with np.errstate(invalid="ignore"):  # 0/0 in bins above all samples, and without positives
         tp /= predicted
         tp *= yes
@@ -173,15 +174,19 @@ def average_precision_value(scores: ScoreCounts) -> Tensor:
 
 
 def eer(scores: ScoreCounts) -> Tensor:
-    """The equal error rate: where the false-positive and the false-negative rate are nearest, their mean."""
+    """The equal error rate: the mean of false-positive and false-negative rate where they are nearest."""
     return tensor_of(nearest_rate(*shares_above(scores.occupied())), scores.yes)
 
 
-def nearest_rate(fpr: Array, tpr: Array) -> Array:
-    """The mean of both error rates at the point where they are nearest; NaN where one of them is."""
+def nearest_rate(fpr: Array, tpr: Array, rounding: float = 1e-12) -> Array:
+    """The mean of both error rates at the first point where they are nearest; NaN where one of them is.
+
+    Of two points that are equally near, one on each side, the first has the higher threshold: rounding does not decide.
+    """
     gap = 1 - tpr
     gap -= fpr
-    place = np.abs(gap, out=gap).argmin(-1)  # NumPy finds NaN first
+    np.abs(gap, out=gap)
+    place = (gap <= gap.min(-1, keepdims=True) + rounding).argmax(-1)
     rows = np.arange(len(fpr))
     mean: Array = (fpr[rows, place] + 1 - tpr[rows, place]) / 2
     return mean
@@ -199,9 +204,9 @@ def gini(scores: ScoreCounts) -> Tensor:
 
 
 def shares_above(scores: ScoreCounts, kind: type = np.float64) -> tuple[Array, Array]:
-    """The shares of no and of yes above all bins, and from the lower edge of each on, falling; NaN without samples.
+    """False-positive and true-positive rates above all bins and then at each lower edge, in falling order.
 
-    They are the false-positive and the true-positive rates, of shape (questions, bins + 1).
+    They have shape (questions, bins + 1), and are NaN where the class has no samples.
     """
     negatives, positives = (whole[:, None] for whole in scores.support[::-1])
     fp, tp = sums_above(scores.no), sums_above(scores.yes)
@@ -214,15 +219,15 @@ def shares_above(scores: ScoreCounts, kind: type = np.float64) -> tuple[Array, A
 
 
 def sums_above(part: Tensor) -> Array:
-    """Sums of bins: none, and then from the lower edge of each on, falling."""
+    """The sums of all bins above each threshold: 0, then from each lower edge upwards, in falling order."""
     bins = array_of(part)
     sums = np.zeros((len(bins), bins.shape[-1] + 1), dtype=bins.dtype)
-    np.cumsum(bins[:, ::-1], axis=-1, out=sums[:, 1:])
+    np.add.accumulate(bins[:, ::-1], axis=-1, out=sums[:, 1:])
     return sums
 
 
 def rates(points: Reached) -> tuple[Tensor, Tensor]:
-    """False-positive and true-positive rate of every point; NaN without a class."""
+    """False-positive and true-positive rate of every point; NaN where the class has no samples."""
     return points.fp.double() / points.negatives, points.tp.double() / points.positives
 
 
@@ -234,6 +239,6 @@ def precisions(points: Reached) -> tuple[Tensor, Tensor]:
 
 
 def gains(points: Reached) -> tuple[Tensor, Tensor]:
-    """Share of all samples that are called positive, and recall, of every point."""
+    """The share of samples called positive, and recall, of every point."""
     called = (points.tp + points.fp).double() / (points.positives + points.negatives)
     return called, points.tp.double() / points.positives

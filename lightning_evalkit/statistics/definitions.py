@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from lightning_evalkit.counts.counts import ARRAYS
+from lightning_evalkit.counts.wide import Wide
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.inputs.numbers import as_number
 from lightning_evalkit.statistics.quantity import Quantity, ratio, root
@@ -124,7 +125,7 @@ def f_beta(beta: float) -> Statistic:
     real = float(square)  # here, as torch 2.7 does not compile it
 
     def definition(c: Counts) -> Quantity:  # b² as a fraction, multiplied out: Python's numbers stay exact
-        inexact = isinstance(c.tp, (Tensor, *ARRAYS))
+        inexact = isinstance(c.tp, (*ARRAYS, Wide, Tensor))
         misses, alarms = (real, 1.0) if inexact else (square.numerator, square.denominator)
         part = (misses + alarms) * c.tp
         return ratio(part, part + misses * c.fn + alarms * c.fp)
@@ -146,25 +147,24 @@ def jaccard(c: Counts) -> Quantity:
 @statistic("balanced_accuracy", symbol="BA")
 def balanced_accuracy(c: Counts) -> Quantity:
     """The mean of recall and specificity: (tp / (tp + fn) + tn / (tn + fp)) / 2."""
-    return (recall(c) + specificity(c)) / 2
+    return (recall.definition(c) + specificity.definition(c)) / 2
 
 
 @statistic("informedness", symbol="J", bounds=SIGNED, also=("youden", "youdens_j", "youden_j"))
 def informedness(c: Counts) -> Quantity:
     """Recall and specificity beyond guessing (Youden's J): tp / (tp + fn) + tn / (tn + fp) - 1."""
-    return recall(c) + specificity(c) - 1
+    return recall.definition(c) + specificity.definition(c) - 1
 
 
 @statistic("markedness", symbol="MK", bounds=SIGNED, also=("delta_p",))
 def markedness(c: Counts) -> Quantity:
     """Precision and negative predictive value beyond guessing: tp / (tp + fp) + tn / (tn + fn) - 1."""
-    return precision(c) + negative_predictive_value(c) - 1
+    return precision.definition(c) + negative_predictive_value.definition(c) - 1
 
 
 @statistic("mcc", symbol="MCC", bounds=SIGNED, also=("matthews", "matthews_corrcoef", "phi"))
 def mcc(c: Counts) -> Quantity:
     """Matthews correlation: (tp tn - fp fn) / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn))."""
-    c = c.sized()
     covariance = c.tp * c.tn - c.fp * c.fn
     return root(covariance * abs(covariance), c.predicted_positives * c.positives * c.negatives * c.predicted_negatives)
 
@@ -172,7 +172,6 @@ def mcc(c: Counts) -> Quantity:
 @statistic("kappa", symbol="κ", bounds=SIGNED, also=("cohen_kappa", "cohens_kappa"))
 def kappa(c: Counts) -> Quantity:
     """Agreement beyond chance (Cohen): 2 (tp tn - fp fn) / ((tp + fp) (fp + tn) + (tp + fn) (fn + tn))."""
-    c = c.sized()
     return ratio(
         2 * (c.tp * c.tn - c.fp * c.fn), c.predicted_positives * c.negatives + c.positives * c.predicted_negatives
     )
@@ -181,14 +180,12 @@ def kappa(c: Counts) -> Quantity:
 @statistic("geometric_mean", symbol="GM", also=("g_mean", "gmean"))
 def geometric_mean(c: Counts) -> Quantity:
     """The geometric mean of recall and specificity: sqrt(tp tn / ((tp + fn) (tn + fp)))."""
-    c = c.sized()
     return root(c.tp * c.tn, c.positives * c.negatives)
 
 
 @statistic("fowlkes_mallows", symbol="FM", ignores=("tn",))
 def fowlkes_mallows(c: Counts) -> Quantity:
     """The geometric mean of precision and recall: sqrt(tp tp / ((tp + fp) (tp + fn)))."""
-    c = c.sized()
     return root(c.tp * c.tp, c.predicted_positives * c.positives)
 
 
@@ -207,7 +204,6 @@ def predicted_prevalence(c: Counts) -> Quantity:
 @statistic("positive_likelihood_ratio", symbol="LR+", bounds=UNBOUNDED, also=("lr+", "lr_plus", "plr"))
 def positive_likelihood_ratio(c: Counts) -> Quantity:
     """How much likelier a positive prediction is for a positive: recall / (1 - specificity)."""
-    c = c.sized()
     return ratio(c.tp * c.negatives, c.fp * c.positives)
 
 
@@ -216,21 +212,18 @@ def positive_likelihood_ratio(c: Counts) -> Quantity:
 )
 def negative_likelihood_ratio(c: Counts) -> Quantity:
     """How much likelier a negative prediction is for a positive: (1 - recall) / specificity."""
-    c = c.sized()
     return ratio(c.fn * c.negatives, c.tn * c.positives)
 
 
 @statistic("diagnostic_odds_ratio", symbol="DOR", bounds=UNBOUNDED, also=("dor", "odds_ratio"))
 def diagnostic_odds_ratio(c: Counts) -> Quantity:
     """The odds of a positive prediction among positives over those among negatives: tp tn / (fp fn)."""
-    c = c.sized()
     return ratio(c.tp * c.tn, c.fp * c.fn)
 
 
 @statistic("lift", symbol="L", bounds=UNBOUNDED)
 def lift(c: Counts) -> Quantity:
     """Precision over prevalence: tp (tp + tn + fp + fn) / ((tp + fp) (tp + fn))."""
-    c = c.sized()
     return ratio(c.tp * c.total, c.predicted_positives * c.positives)
 
 

@@ -1,4 +1,4 @@
-"""Rates of groups compared, in torchmetrics' form."""
+"""Comparisons of rates between groups, in torchmetrics' form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rates_of_groups(counts: Counts) -> dict[str, Tensor]:
 
 
 def fairness(counts: Counts, compared: Compared) -> dict[str, Tensor]:
-    """The lowest rate of a group / the highest, under the numbers of both groups."""
+    """The lowest rate of any group divided by the highest, under a name with the numbers of both groups."""
     found: dict[str, Tensor] = {}
     if compared != "equal_opportunity":
         found |= _ratio("DP", predicted_prevalence(counts).value())
@@ -36,14 +36,14 @@ def fairness(counts: Counts, compared: Compared) -> dict[str, Tensor]:
 
 
 def _ratio(name: str, rates: Tensor) -> dict[str, Tensor]:
-    """Of the groups that have the rate; 0 where none has one above 0, as in torchmetrics."""
+    """The ratio over groups with a defined rate; 0 if no rate is above 0, as in torchmetrics."""
     low, high = rates.nan_to_num(torch.inf).argmin(), rates.nan_to_num(-torch.inf).argmax()
     ratio = rates[low] / rates[high]
     return {f"{name}_{int(low)}_{int(high)}": ratio.nan_to_num(0.0).float()}
 
 
 def checked_comparison(compared: Any) -> Compared:
-    """One of the comparisons."""
+    """Return the comparison, if it is known."""
     if compared not in get_args(Compared):
         raise DeclarationError(
             f"expected task to be one of {', '.join(map(repr, get_args(Compared)))}, got {compared!r}."
@@ -53,7 +53,7 @@ def checked_comparison(compared: Any) -> Compared:
 
 
 def without_target(preds: Any, target: Any, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
-    """Predictions beside targets that do not matter; those that were given are said to be superfluous."""
+    """The predictions with placeholder targets; warn if targets were given, which the comparison does not need."""
     if target is not None:
         warn_on_rank_zero("The task demographic_parity does not require a target.")
     preds = tensor_of("preds", preds, device or torch.device("cpu"))

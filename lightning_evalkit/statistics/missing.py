@@ -1,7 +1,7 @@
-"""Curves of questions without a positive or without a negative sample: the values that torchmetrics gives them.
+"""torchmetrics' values for curves of classes and labels without positive or without negative samples.
 
-One rule for all names of torchmetrics: a value that is 0/0 is torchmetrics' value, with its warning; only averages
-leave such classes and labels out. (An evaluation says NaN, with the reason.)
+One rule holds for all names of torchmetrics: 0/0 becomes torchmetrics' value, with its warning, and only averages leave
+such classes and labels out. (An evaluation reports NaN, with the reason.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.statistics.arrays import Array
 
 BOTH, POSITIVES = ("yes", "no"), ("yes",)
-"""What a question needs for a ROC curve, and for a precision-recall curve."""
+"""The kinds of samples that a ROC curve needs, and a precision-recall curve."""
 RATES = "No {} samples in targets, {} value should be meaningless. Returning zero tensor in {} score"
 WORDS = {
     BOTH: {
@@ -31,12 +31,12 @@ WORDS = {
         "yes": "No positive samples found in target, recall is undefined. Setting recall to one for all thresholds.",
     },
 }
-"""torchmetrics' warnings, by what is missing."""
+"""torchmetrics' warnings, by the kind of samples that is missing."""
 
 
 def value_of_missing(tables: Sequence[ScoreCounts], value: float) -> float:
-    """The value where samples of a kind are missing; NaN where nothing was counted at all."""
-    return value if any(kind.any() for table in tables for kind in table.support) else nan
+    """The value where samples of a kind are missing; NaN if there are no samples at all."""
+    return value if any(map(np.count_nonzero, [kind for table in tables for kind in table.support])) else nan
 
 
 def has_value(tables: Sequence[ScoreCounts], needs: tuple[str, ...] = BOTH) -> Array:
@@ -58,10 +58,10 @@ def _asked(table: ScoreCounts) -> Array:
 
 
 def warn_if_missing(tables: Sequence[ScoreCounts], needs: tuple[str, ...] = BOTH) -> None:
-    """Say in torchmetrics' words that samples are missing, once for all questions."""
+    """Warn in torchmetrics' words that samples are missing, once for all questions."""
     if needs == POSITIVES and tables[0].given:
         return  # recall at given thresholds is NaN, which says it
-    if all(kind.all() for table in tables for kind in table.support):
+    if all(np.count_nonzero(kind) == kind.size for table in tables for kind in table.support):
         return
     missing = np.any([(_asked(table) & ~_supports(table, needs)).any(-1) for table in tables], axis=0)
     for is_missing, words in zip(missing, WORDS[needs].values(), strict=True):
@@ -70,7 +70,7 @@ def warn_if_missing(tables: Sequence[ScoreCounts], needs: tuple[str, ...] = BOTH
 
 
 def warn_if_left_out(tables: Sequence[ScoreCounts], needs: tuple[str, ...], average: str) -> None:
-    """Say over how many classes or labels an average is, where it is not over all of them."""
+    """Warn how many classes or labels an average leaves out."""
     known = has_value(tables, needs)
     missing = np.count_nonzero(np.concatenate([_asked(table) for table in tables]) & ~known)
     if known.any() and missing:

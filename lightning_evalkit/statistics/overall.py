@@ -1,14 +1,13 @@
-"""Statistics of a whole multiclass table, from one class against the rest: sums over classes, not averages of them."""
+"""Statistics of a whole multiclass table, from one-vs-rest counts: sums over classes, not averages of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 import torch
 
 from lightning_evalkit.counts import Counts, real_dtype
-from lightning_evalkit.counts.counts import ARRAYS
+from lightning_evalkit.counts.wide import Wide
 from lightning_evalkit.registry import Registry
 from lightning_evalkit.statistics.quantity import Quantity, ratio, root
 
@@ -45,7 +44,7 @@ def hamming_distance(c: Counts) -> Quantity:
 @overall("mcc")
 def mcc(c: Counts) -> Quantity:
     """Matthews correlation (Gorodkin): covariance of target and prediction over the root of their variances."""
-    c = _sized(c)
+    c = c.real()
     covariance = _agreement_beyond_chance(c)
     spread = (c.positives * c.negatives).sum(-1), (c.predicted_positives * c.predicted_negatives).sum(-1)
     return root(covariance * abs(covariance), spread[0] * spread[1])
@@ -54,19 +53,8 @@ def mcc(c: Counts) -> Quantity:
 @overall("kappa")
 def kappa(c: Counts) -> Quantity:
     """Agreement beyond chance (Cohen)."""
-    c = _sized(c)
-    return ratio(_agreement_beyond_chance(c), (c.positives * c.predicted_negatives).sum(-1))
-
-
-def _sized(c: Counts) -> Counts:
-    """All classes by one power of two, near 1, so that products of weights neither overflow nor vanish."""
     c = c.real()
-    if isinstance(c.tp, ARRAYS):
-        _, power = np.frexp(c.total.max(-1, keepdims=True))
-        return Counts(*(np.ldexp(cell, -power) for cell in c.cells))
-    _, exponent = torch.frexp(c.total.amax(-1, keepdim=True))
-    scale = torch.exp2(-exponent.to(c.tp.dtype))
-    return Counts(*(cell * scale for cell in c.cells))
+    return ratio(_agreement_beyond_chance(c), (c.positives * c.predicted_negatives).sum(-1))
 
 
 def _agreement_beyond_chance(c: Counts) -> Tensor:
@@ -76,8 +64,11 @@ def _agreement_beyond_chance(c: Counts) -> Tensor:
 
 
 def weighted_kappa(matrix: Tensor, weights: Literal["linear", "quadratic"]) -> Tensor:
-    """Kappa in which a disagreement weighs by the (squared) distance between ordered classes; NaN for 0/0."""
-    matrix = matrix.to(real_dtype(matrix.device))
+    """Kappa that weights a disagreement by the (squared) distance between ordered classes; NaN for 0/0."""
+    weighted, matrix = matrix.is_floating_point(), matrix.to(real_dtype(matrix.device))
+    if weighted:  # by a power of two, so that sums do not overflow and small parts vanish last
+        room = 900 if matrix.dtype == torch.float64 else 100
+        matrix = Wide.of(matrix.flatten(-2)).in_proportion(room).view(matrix.shape)
     steps = torch.arange(matrix.shape[-1], device=matrix.device, dtype=matrix.dtype)
     cost = (steps.unsqueeze(0) - steps.unsqueeze(1)).abs() ** (1 if weights == "linear" else 2)
     expected = matrix.sum(-1, keepdim=True) * (matrix.sum(-2, keepdim=True) / matrix.sum((-2, -1), keepdim=True))

@@ -1,4 +1,4 @@
-"""Where a log loss comes from, as plain values."""
+"""The profile of a log loss, which says where the loss comes from, as plain values."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from lightning_evalkit.counts.profile import LossSums
 
 SHOWN = 64
-"""Bins of the histogram of losses, four to a doubling, from 2**-9 to 2**7; the outermost hold what is beyond."""
+"""Bins of the histogram of losses, four per doubling, from 2**-9 to 2**7; the outermost bins hold all losses beyond."""
 LOWEST = 2.0**-9
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Where a log loss comes from: ``loss`` is its mean, NaN where there are no samples.
+    """Where a log loss comes from: ``loss`` is its mean, NaN without samples.
 
-    ``refinement`` is the loss at the best ``temperature``: what no rescaling of the logits removes; ``calibration`` is
-    the rest, which one division would. A loss is infinite where ``infinite`` of the samples gave no probability at all
-    to what happened: no temperature changes that, and the best one is that of the others, whose mean loss is
-    ``otherwise``. ``at_the_end`` says that an even lower or higher temperature would be better
-    than those from 1/16 to 16 that are looked at. ``histogram`` and ``wrong`` are the samples, and the wrongly
-    predicted ones, with a loss between two ``edges``.
+    ``refinement`` is the loss at the best ``temperature``, which no division of the logits lowers; ``calibration`` is
+    the rest, which dividing the logits by that temperature removes. The loss is infinite if ``infinite`` samples gave
+    their target a probability of 0. No temperature changes that; the best one is then that of the other samples, whose
+    mean loss is ``otherwise``. ``at_the_end`` says that the best temperature lies outside the range from 1/16 to 16
+    that is searched. ``histogram`` counts the samples, and ``wrong`` the wrongly predicted ones, with a loss between
+    two ``edges``.
     """
 
     samples: float
@@ -55,7 +55,7 @@ class Profile:
 
 
 def profile_of(sums: LossSums, names: list[str], worst: float) -> Profile:
-    """Read the sums."""
+    """Compute the profile from the sums."""
     samples, total = float(sums.weights.sum()), float(sums.losses.sum())
     infinite = sums.losses == torch.inf
     number, finite = float(sums.weights[infinite].sum()), float(sums.losses[~infinite].sum())
@@ -64,7 +64,7 @@ def profile_of(sums: LossSums, names: list[str], worst: float) -> Profile:
     wrong = torch.where(infinite, sums.wrong_weights, 0) if number else sums.wrong_losses
     scaled = best_temperature(sums.sharpened)
     loss = _over(total, samples)
-    # The temperature 1 is one of those that are looked at: interpolation between others cannot make the best worse.
+    # The temperature 1 is one of those searched: interpolation between others cannot make the best worse.
     refinement = min(_over(scaled.loss, samples), loss)
     by_class = sums.class_losses / sums.class_weights
     return Profile(
@@ -93,7 +93,7 @@ def _over(part: float, whole: float) -> float:
 
 
 def _shown(weights: Tensor) -> tuple[float, ...]:
-    """The fine sizes (those of equal first 16 bits as float32) gathered into bins that a picture can show."""
+    """Gather the fine bins (losses whose first 16 bits agree as float32) into bins that a figure can show."""
     lower = (torch.arange(BINS, dtype=torch.int32) << 16).view(torch.float32).double().nan_to_num(torch.inf)
     places = ((lower.clamp(LOWEST).log2() - torch.tensor(LOWEST).log2()) * 4).floor().clamp(0, SHOWN - 1)
     gathered = torch.zeros(SHOWN, dtype=torch.float64).index_add_(0, places.long(), weights.double().cpu())

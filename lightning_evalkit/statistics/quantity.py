@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import inf
-from typing import Any, NamedTuple
+from math import inf, nan, sqrt
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -16,6 +16,10 @@ from torch import Tensor
 
 from lightning_evalkit.counts import real_dtype
 from lightning_evalkit.counts.counts import ARRAYS
+from lightning_evalkit.counts.wide import Wide
+
+NUMBERS = (int, Fraction)
+"""Python's exact numbers."""
 
 
 class Term(NamedTuple):
@@ -27,18 +31,39 @@ class Term(NamedTuple):
 
     def divided(self, zero_division: float) -> Any:
         """The quotient as a real tensor or array. Nothing of nothing is ``zero_division``; something is infinite."""
-        part, whole = _real(self.part), _real(self.whole)
-        quotient, library = part / whole, torch if isinstance(part, Tensor) else np
-        if self.root:
-            quotient = library.sign(quotient) * library.sqrt(abs(quotient))
+        quotient = self._quotient()
         if zero_division != zero_division:
             return quotient  # NaN already
-        return library.where((part == 0) & (whole == 0), zero_division, quotient)
+        library = torch if isinstance(quotient, Tensor) else np
+        return library.where(self._is_nothing(), zero_division, quotient)
 
     def undefined(self) -> Tensor:
         """Where this is 0/0."""
-        nothing: Tensor = (_real(self.part) == 0) & (_real(self.whole) == 0)
-        return nothing
+        return torch.as_tensor(self._is_nothing())
+
+    def _quotient(self) -> Any:
+        if isinstance(self.part, Wide):
+            return self.part.root_over(self.whole) if self.root else self.part.over(self.whole)
+        if isinstance(self.part, ARRAYS):  # first, as asking for fractions takes as long as dividing a few numbers
+            quotient, library = self.part / self.whole, cast("Any", np)
+        elif isinstance(self.part, NUMBERS) and isinstance(self.whole, NUMBERS):
+            return torch.tensor(self._of_exact(), dtype=torch.float64)
+        else:
+            quotient, library = _real(self.part) / _real(self.whole), torch
+        return library.sign(quotient) * library.sqrt(abs(quotient)) if self.root else quotient
+
+    def _of_exact(self) -> float:
+        """Divided before it is rounded: the parts may be of any size."""
+        if not self.whole:
+            return inf if self.part > 0 else -inf if self.part < 0 else nan
+        quotient = Fraction(self.part) / Fraction(self.whole)
+        return _root(quotient) if self.root else _float(quotient)
+
+    def _is_nothing(self) -> Any:
+        if isinstance(self.part, Wide):
+            return self.part.is_zero() & self.whole.is_zero()
+        empty, nothing = (_flag(number == 0) for number in (self.part, self.whole))
+        return empty & nothing
 
 
 @dataclass(frozen=True)
@@ -55,10 +80,11 @@ class Quantity:
         >>> ratio(3, 4).value()
         tensor(0.7500, dtype=torch.float64)
         """
-        if not isinstance(self.terms[0].part, ARRAYS):
+        first = self.terms[0].part
+        if not isinstance(first.mantissa if isinstance(first, Wide) else first, ARRAYS):
             total: Tensor = self._sum(zero_division)
             return total
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             return torch.from_numpy(np.asarray(self._sum(zero_division)))
 
     def _sum(self, zero_division: float) -> Any:
@@ -109,8 +135,20 @@ def _real(number: Any) -> Any:
     return number if number.is_floating_point() else number.to(real_dtype(number.device))
 
 
+def _flag(found: Any) -> Any:
+    return torch.tensor(found) if isinstance(found, bool) else found
+
+
 def _float(number: Any) -> float:
     try:
         return float(number)
     except OverflowError:  # an integer or fraction that no float holds
         return inf if number > 0 else -inf
+
+
+def _root(number: Fraction) -> float:
+    """The root of a number of any size, with its sign."""
+    half = (abs(number.numerator).bit_length() - number.denominator.bit_length()) // 2
+    near_one = abs(number) / Fraction(4) ** half
+    found = _float(Fraction(sqrt(near_one)) * Fraction(2) ** half)
+    return found if number >= 0 else -found

@@ -1,4 +1,4 @@
-"""Counts in the forms in which torchmetrics gives results, for metrics and functions that carry its names."""
+"""Counts into results in torchmetrics' form, for the metrics and functions that have its names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stat_scores(counts: Counts) -> Tensor:
 
 
 def averaged_stat_scores(counts: Counts, average: Average) -> Tensor:
-    """The same over classes or labels: summed (micro), their mean, their mean by support, or one row for each."""
+    """The counts over classes or labels: summed (micro), averaged, averaged by support, or one row for each."""
     scores = stat_scores(counts)
     if average == "none":
         return scores
@@ -47,17 +47,17 @@ def averaged_stat_scores(counts: Counts, average: Average) -> Tensor:
 
 
 def _single(values: Tensor, counts: Counts) -> Tensor:
-    """In single precision, as torchmetrics has them, but for sums of weights, which it may not hold."""
+    """The values in single precision, as in torchmetrics, except for sums of weights, which it may not hold."""
     return values if counts.tp.is_floating_point() else values.float()
 
 
 def checked_normalize(normalize: Normalize | None) -> Normalize:
-    """How a confusion matrix is divided, or 'none'."""
+    """Return how a confusion matrix is divided, 'none' for None."""
     return _checked("normalize", "none" if normalize is None else normalize, Normalize)
 
 
 def checked_weights(weights: KappaWeights | None) -> KappaWeights:
-    """How kappa weighs disagreements between ordered classes, or 'none'."""
+    """Return how kappa weights disagreements between ordered classes, 'none' for None."""
     return _checked("weights", "none" if weights is None else weights, KappaWeights)
 
 
@@ -76,7 +76,7 @@ def confusion_matrix(counts: Counts, normalize: Normalize = "none") -> Tensor:
 
 
 def normalized(matrix: Tensor, normalize: Normalize) -> Tensor:
-    """A confusion matrix divided by row ("true"), by column ("pred") or by all; a part of nothing is 0, and is told."""
+    """A confusion matrix divided by row ("true"), by column ("pred") or by all; warn where 0/0 becomes 0."""
     if normalize == "none":
         return matrix
     matrix = matrix.to(real_dtype(matrix.device))
@@ -88,10 +88,10 @@ def normalized(matrix: Tensor, normalize: Normalize) -> Tensor:
 
 
 def matthews_of_torchmetrics(counts: Counts) -> Tensor:
-    """Matthews correlation with torchmetrics' values where the definition has none.
+    """Matthews correlation, with torchmetrics' values where it is undefined.
 
-    A table without errors is 1 and one without correct predictions is -1; where only one class occurs or is predicted,
-    a small number stands in for the empty marginals.
+    A table without errors gives 1, one without correct predictions -1; if only one class occurs or is predicted, a
+    small number stands in for the empty marginals.
     """
     exact = STATISTICS["mcc"].value(counts)
     if not is_deferred(exact) and all(bool(cell.all()) for cell in counts.cells):
@@ -106,9 +106,9 @@ def matthews_of_torchmetrics(counts: Counts) -> Tensor:
 
 
 def present(counts: Counts, ignored: Sequence[int] = (), by_support: bool = False) -> Tensor:
-    """The classes that torchmetrics averages over: those that occur as target or prediction (or as target alone).
+    """Mask the classes that torchmetrics averages over: those that occur as target or prediction (or as target alone).
 
-    Ignored classes are left out, which torchmetrics does not do: it averages in a recall of 0 for them.
+    Ignored classes are left out. torchmetrics does not leave them out: it includes a recall of 0 for each.
     """
     mask: Tensor = (counts.support if by_support else counts.tp + counts.fp + counts.fn) != 0
     for index in ignored:
@@ -175,5 +175,5 @@ def multiclass_kappa(counts: Counts) -> Tensor:
 
 
 def exact_match_of_torchmetrics(exact: Tensor, looked: Tensor, _: Tensor, samples: Tensor) -> Tensor:
-    """Samples without an error of all: those with nothing to look at, all labels ignored, count as matched."""
+    """The share of samples without an error; a sample whose labels are all ignored counts as a match."""
     return ratio(exact + samples - looked, samples).value(0.0).float()

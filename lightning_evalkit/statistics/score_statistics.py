@@ -1,4 +1,4 @@
-"""The statistics that need scores or probabilities: a table like that of the statistics of counts."""
+"""The table of statistics that need scores or probabilities, like that of the statistics of counts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Needs = Literal["scores", "filled", "calibration", "answers", "best_f1"]
 
 @dataclass(frozen=True)
 class ScoreStatistic:
-    """A number for each question.
+    """A number for each question, computed from the evidence that ``needs`` names.
 
-    It needs the ``scores`` of the question or only the ``filled`` bins of them, its ``calibration`` sums, the bins of
-    its ``answers``, or the threshold that is chosen for the ``best_f1``. Several classes have one calibration, that of
-    the predicted class; all else is of each class against the rest.
+    That is the histogram (``scores``) or only its bins that are not empty (``filled``), the ``calibration`` sums, the
+    calibration bins of yes-or-no questions (``answers``), or the threshold of the ``best_f1``. A multiclass task has
+    one calibration, that of the predicted class; everything else is computed one-vs-rest.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ScoreStatistic:
     bounds: tuple[float, float] = field(hash=False)
     higher_is_better: bool | None = field(hash=False)
     is_threshold: bool = field(default=False, hash=False)
-    """Whether it is a threshold, which single precision would move to the other side of a score."""
+    """Whether the number is a threshold, which rounding to single precision would move across a score."""
 
 
 SCORE_STATISTICS: Registry[ScoreStatistic] = Registry("statistic of scores")

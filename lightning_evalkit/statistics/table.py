@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
 from lightning_evalkit.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from torch import Tensor
 
     from lightning_evalkit.counts import Counts
     from lightning_evalkit.statistics.quantity import Quantity
@@ -39,7 +39,11 @@ class Statistic:
 
     def __call__(self, counts: Counts) -> Quantity:
         """The statistic of these counts, undivided; Python numbers stay exact, tensors become real."""
-        return self.definition(counts.real() if isinstance(counts.tp, Tensor) else counts)
+        return self.definition(counts.of_any_size())
+
+    def in_tensors(self, counts: Counts) -> Quantity:
+        """The statistic, undivided, with parts and wholes to read: real tensors, whatever overflows in products."""
+        return self.definition(counts.real())
 
     def value(self, counts: Counts, zero_division: float = float("nan")) -> Tensor:
         """The number of these counts, with 0/0 decided by ``zero_division``."""

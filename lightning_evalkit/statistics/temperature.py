@@ -1,4 +1,4 @@
-"""The temperature at which the log loss is least, and the loss there: the part that no rescaling removes."""
+"""The temperature that minimises the log loss, and the loss there: the part that no temperature removes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Scaled(NamedTuple):
-    """The best temperature, the sum of losses there, and whether the best lies outside the range that was kept."""
+    """The best temperature, the sum of losses there, and whether the best one lies outside the range searched."""
 
     temperature: float
     loss: float
@@ -20,10 +20,10 @@ class Scaled(NamedTuple):
 
 
 def best_temperature(kept: Sharpened) -> Scaled:
-    """Where the sum of losses is least.
+    """Find the temperature at which the sum of losses is smallest.
 
-    With x = ln(1/T) the slope dL/dx = L'/T is known with its own slope at both ends of an interval in which it changes
-    its sign; the cubic through these is solved for 0, and integrated for the loss.
+    With x = ln(1/T), the slope dL/dx = L'/T and its derivative are known at both ends of the interval in which the
+    slope changes sign; the root of the cubic through them gives the temperature, its integral the loss.
     """
     slopes = kept.slopes.tolist()
     if not any(slopes):  # nothing is left that a temperature would change
@@ -48,14 +48,14 @@ def _by_logarithm(kept: Sharpened, place: int) -> tuple[float, float]:
 
 
 def _cubic(start: tuple[float, float], end: tuple[float, float], width: float) -> tuple[float, float, float, float]:
-    """Factors of 1, t, t², t³ of the cubic with these values and slopes at t = 0 and t = 1."""
+    """The coefficients of 1, t, t², t³ of the cubic with these values and slopes at t = 0 and t = 1."""
     (first, rise), (last, fall) = start, end
     rise, fall = rise * width, fall * width
     return first, rise, 3 * (last - first) - 2 * rise - fall, 2 * (first - last) + rise + fall
 
 
 def _root(cubic: tuple[float, ...]) -> float:
-    """Where the cubic, negative at 0 and not at 1, becomes 0."""
+    """The root of a cubic that is negative at 0 and not at 1, by bisection."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2

@@ -1,7 +1,9 @@
-"""Choosing a threshold: by a statistic of the table, by what errors cost, or by a bound that has to be kept."""
+"""Chooses a threshold: by a statistic of the table or by the cost of errors, within bounds of other statistics."""
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -9,6 +11,7 @@ import torch
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs.threshold import Threshold, cut_of
 from lightning_evalkit.statistics.curves import reached
+from lightning_evalkit.statistics.quantity import ratio
 from lightning_evalkit.statistics.table import find
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Choice(NamedTuple):
-    """Where every question is cut, as a score, and what is reached there; NaN where nothing is."""
+    """The chosen cut of every question, as a score, and the value there; NaN if no threshold qualifies."""
 
     cut: Tensor
     value: Tensor
@@ -30,12 +33,12 @@ class Choice(NamedTuple):
 
     @property
     def threshold(self) -> Tensor:
-        """As probabilities, which do not tell large logits apart."""
+        """The cuts as probabilities, which cannot tell large logits apart."""
         return self.cut.sigmoid() if self.logits else self.cut
 
     @property
     def thresholds(self) -> list[Threshold]:
-        """As they were chosen."""
+        """The cuts as thresholds, logits where scores are logits."""
         return [Threshold.from_logit(cut) if self.logits else Threshold(cut) for cut in self.cut.tolist()]
 
 
@@ -45,18 +48,18 @@ def best_threshold(
     costs: Mapping[str, float] | None = None,
     at_least: Mapping[str, float] | None = None,
 ) -> Choice:
-    """The threshold at which a statistic is best: the highest such one; scores above it are positive.
+    """Find the threshold at which a statistic is best, the highest one if several are; scores above it are positive.
 
-    It lies just below the smallest score that it calls positive, so that it can be declared as the ``threshold`` of an
-    evaluation, and is 1 where nothing should be called so. No threshold calls a probability of 0 positive.
-    ``costs`` (of "fp", "fn", and if wanted "tp", "tn") chooses the smallest mean cost instead. ``at_least`` keeps to
-    thresholds where other statistics reach a bound: ``best_threshold(..., "precision", at_least={"recall": 0.9})``.
-    Without both classes there is none.
+    The threshold lies just below the smallest score that it calls positive, so it can be declared as the ``threshold``
+    of an evaluation; it is 1 if no score should be called positive. No threshold calls a probability of 0 positive.
+    With ``costs`` (of "fp", "fn" and, if wanted, "tp", "tn") the smallest mean cost decides instead. ``at_least``
+    allows only thresholds where other statistics reach a bound:
+    ``best_threshold(..., "precision", at_least={"recall": 0.9})``. Without samples of both classes the result is NaN.
     """
     points = reached(scores)
     values = _values(points.counts, criterion) if costs is None else -mean_cost(points.counts, costs)
     for name, bound in (at_least or {}).items():
-        values = torch.where(find(name)(points.counts.real()).value() >= bound, values, -torch.inf)
+        values = torch.where(find(name)(points.counts).value() >= bound, values, -torch.inf)
     values = torch.where(values.isnan() | points.edges.cut.isnan(), -torch.inf, values)
     best, place = values.max(-1)  # the first of equal ones has the highest threshold
     cut = points.edges.cut[place]
@@ -69,7 +72,7 @@ def best_threshold(
 def counts_at(scores: ScoreCounts, threshold: float) -> Counts:
     """The counts of every question if scores above the threshold are positive, to the width of a bin.
 
-    Of the bin that the threshold lies in, nothing is counted as positive: its scores may be equal to the threshold.
+    The bin that holds the threshold counts as negative: its scores may be equal to the threshold.
     """
     if not 0 <= threshold <= 1:
         raise InputError(f"expected a threshold in [0, 1], got {threshold}.")
@@ -80,18 +83,16 @@ def counts_at(scores: ScoreCounts, threshold: float) -> Counts:
 
 
 def _values(counts: Counts, name: str) -> Tensor:
-    """The statistic in the direction in which more is better."""
+    """The statistic, negated if lower is better."""
     statistic = find(name)
-    value = statistic(counts.real()).value()
+    value = statistic(counts).value()
     return -value if statistic.higher_is_better is False else value
 
 
 def mean_cost(counts: Counts, costs: Mapping[str, float]) -> Tensor:
-    """What a sample costs on average, if each cell of the table has a price."""
+    """The mean cost of a sample, given the cost of each cell of the table."""
     unknown = sorted(set(costs) - {"tp", "fp", "fn", "tn"})
     if unknown or not costs:
         raise InputError(f"expected costs of 'fp', 'fn', 'tp' or 'tn', got {unknown[0] if unknown else 'none'!r}.")
-    real = counts.real()
-    parts = [cost * getattr(real, cell) for cell, cost in costs.items()]
-    mean: Tensor = torch.stack(parts).sum(0) / real.total
-    return mean
+    sums = counts.of_any_size()
+    return ratio(reduce(add, (cost * getattr(sums, cell) for cell, cost in costs.items())), sums.total).value()

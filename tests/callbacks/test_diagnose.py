@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import misused
 import pytest
 import torch
-from misused import HEALTHY, MISUSES, RAISING, loader, module
+from misused import HEALTHY, KITS, MISUSES, RAISING, loader, module
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import nn
 from torch.utils.data import DataLoader
-from torchmetrics.functional.classification import binary_f1_score
+from torchmetrics import MetricCollection
+from torchmetrics.functional.classification import binary_f1_score, binary_recall
 
 from lightning_evalkit.callbacks import Diagnose
 from lightning_evalkit.diagnosis.rules import RULES, rules_about
@@ -27,21 +28,29 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),  # Lightning's own use of torch
     pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
     pytest.mark.filterwarnings("ignore:.*number of training batches.*"),
-    pytest.mark.filterwarnings("ignore:.*was called before the.*"),
+    pytest.mark.filterwarnings("ignore:.*was called before.*"),
     pytest.mark.filterwarnings("ignore:.*ModelCheckpoint.*"),
 ]
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
+REFUTED = {"EK111", "EK121"}
+"""Misuses that do no harm with this package's metrics.
+
+A MetricCollection merges metrics whose states have equal names and values; ours have the declaration in their names.
+No cast changes our states, which are integers and sums in double precision.
+"""
 NOT_BY_ONE_MODULE = {"EK106", "EK107", "EK112", "EK113", "EK114", "EK116", "EK123"}
 """Rules on ranks, large states, monitors and batches, which have tests of their own."""
 
 
-def run(steps: type, package: str = PACKAGES[0], diagnose: Any = None, **options: Any) -> tuple[Any, Any, Any]:
+def run(
+    steps: type, package: str = PACKAGES[0], diagnose: Any = None, kit: str = "stock", **options: Any
+) -> tuple[Any, Any, Any]:
     """Two epochs of training; the callback, the trainer and the module."""
     lightning = importlib.import_module(package)
     diagnose = Diagnose(hints=True) if diagnose is None else diagnose
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
     settings = {"max_epochs": 2, "accelerator": "cpu", "logger": False, "callbacks": [diagnose] if diagnose else []}
-    trainer, made = lightning.Trainer(**(quiet | settings | options)), module(lightning, steps)
+    trainer, made = lightning.Trainer(**(quiet | settings | options)), module(lightning, steps, kit)
     val = [loader(50, seed=1), loader(40, seed=2)] if hasattr(made, "f1s") else loader(seed=1)
     trainer.fit(made, loader(), val)
     return diagnose, trainer, made
@@ -61,25 +70,43 @@ def test_every_rule_on_a_run_is_tried() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("kit", KITS)
 @pytest.mark.parametrize("code", MISUSES)
-def test_a_misuse_is_found_and_its_twin_is_silent(code: str, package: str) -> None:
+@pytest.mark.filterwarnings("ignore:.*guessed that scores are logits.*")  # our metrics say so too
+def test_a_misuse_is_found_and_its_twin_is_silent(code: str, kit: str, package: str) -> None:
     misuse, twin = MISUSES[code]
-    found, _, _ = run(misuse, package)
-    assert codes(found) == [code]
-    assert codes(run(twin, package)[0]) == []
+    found, _, _ = run(misuse, package, kit=kit)
+    assert codes(found) == ([] if kit == "own" and code in REFUTED else [code])
+    assert codes(run(twin, package, kit=kit)[0]) == []
 
 
+@pytest.mark.parametrize("code", sorted(REFUTED))
+def test_a_misuse_that_does_no_harm_with_our_metrics(code: str) -> None:
+    """The number is that of the corrected twin, and the stock one is not."""
+    misuse, twin = MISUSES[code]
+    right = numbers(run(twin, kit="own")[1])
+    assert numbers(run(misuse, kit="own")[1]) == right == pytest.approx(numbers(run(twin)[1]))
+    assert numbers(run(misuse)[1]) != pytest.approx(right, abs=1e-4)
+
+
+def numbers(trainer: Any) -> dict[str, float]:
+    return {name: float(value) for name, value in trainer.callback_metrics.items()}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("kit", KITS)
 @pytest.mark.parametrize("steps", HEALTHY, ids=lambda steps: steps.__name__)
-def test_healthy_modules_stay_silent(steps: type) -> None:
-    found, _, _ = run(steps)
+def test_healthy_modules_stay_silent(steps: type, kit: str, package: str) -> None:
+    found, _, _ = run(steps, package, kit=kit)
     assert codes(found) == []
     assert len(found.diagnosis.passed) >= (0 if steps is misused.NoWeights else 5)
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_what_is_meant_to_live_over_epochs_need_not_be_reset(package: str) -> None:
+@pytest.mark.parametrize("kit", KITS)
+def test_what_is_meant_to_live_over_epochs_need_not_be_reset(kit: str, package: str) -> None:
     for steps in (misused.BestSoFar, misused.Range):
-        found, trainer, _ = run(steps, package, max_epochs=3)
+        found, trainer, _ = run(steps, package, max_epochs=3, kit=kit)
         assert codes(found) == []
         assert trainer.callback_metrics
     [finding] = about_the_run(run(misused.BestWithSanity, package)[0])
@@ -92,9 +119,10 @@ def test_evaluations_of_this_package_are_watched_too(steps: type, code: str) -> 
     assert codes(run(steps)[0]) == [code]
 
 
-def test_the_true_number_stands_beside_the_reported_one() -> None:
+@pytest.mark.parametrize("kit", KITS)
+def test_the_true_number_stands_beside_the_reported_one(kit: str) -> None:
     for steps in (misused.ValueLogged, misused.OneForBoth, misused.NotReset):
-        found, trainer, made = run(steps)
+        found, trainer, made = run(steps, kit=kit)
         [finding] = about_the_run(found)
         x, y = loader(seed=1).dataset.tensors
         truth = binary_f1_score(made.network(x).squeeze(-1).sigmoid(), y)
@@ -104,19 +132,48 @@ def test_the_true_number_stands_beside_the_reported_one() -> None:
         assert f"{float(truth):.4f}" in finding.headline
 
 
-def test_the_true_number_of_the_last_dataloader() -> None:
-    found, trainer, made = run(misused.OneForLoaders)
+class CollectionNotReset(misused.Steps):
+    """Of a group of metrics only one counts, and the others get its state."""
+
+    def make(self) -> None:
+        self.all = MetricCollection([self.kit.BinaryF1Score(), self.kit.BinaryRecall()])
+
+    def val_with(self, logits: torch.Tensor, target: torch.Tensor, loader: int) -> None:
+        self.all.update(logits.sigmoid(), target)
+
+    def end(self) -> None:
+        self.log_dict(self.all.compute())
+
+
+@pytest.mark.parametrize("kit", KITS)
+def test_every_metric_of_a_group_has_its_true_number(kit: str) -> None:
+    found, trainer, made = run(CollectionNotReset, kit=kit)
+    assert len(made.all.compute_groups) == 1
+    findings = {finding.subject: finding for finding in about_the_run(found)}
+    x, y = loader(seed=1).dataset.tensors
+    for name, truth in (("BinaryF1Score", binary_f1_score), ("BinaryRecall", binary_recall)):
+        finding = findings.pop(f"all.{name}")
+        assert finding.code == "EK104"
+        assert finding.evidence["truth"] == pytest.approx(float(truth(made.network(x).squeeze(-1).sigmoid(), y)))
+        assert finding.evidence["reported"] == pytest.approx(float(trainer.callback_metrics[name]))
+    assert findings == {}
+
+
+@pytest.mark.parametrize("kit", KITS)
+def test_the_true_number_of_the_last_dataloader(kit: str) -> None:
+    found, trainer, made = run(misused.OneForLoaders, kit=kit)
     [finding] = about_the_run(found)
     x, y = loader(40, seed=2).dataset.tensors
     truth = binary_f1_score(made.network(x).squeeze(-1).sigmoid(), y)
     assert finding.evidence["truth"] == pytest.approx(float(truth))
     assert finding.evidence["reported"] == pytest.approx(float(trainer.callback_metrics["f1/dataloader_idx_1"]))
     assert abs(finding.evidence["truth"] - finding.evidence["reported"]) > 1e-3
-    assert f"{float(truth):.4f} is the value of its own samples" in finding.headline
+    assert f"the samples of dataloader 1 alone give {float(truth):.4f}." in finding.headline
 
 
-def test_the_average_over_the_classes_that_occur() -> None:
-    found, trainer, made = run(misused.Absent)
+@pytest.mark.parametrize("kit", KITS)
+def test_the_average_over_the_classes_that_occur(kit: str) -> None:
+    found, trainer, made = run(misused.Absent, kit=kit)
     [finding] = about_the_run(found)
     assert finding.evidence["classes"] == (2, 3, 4, 5)
     assert finding.evidence["reported"] == pytest.approx(float(trainer.callback_metrics["val/recall"]))
@@ -134,6 +191,44 @@ def _labels(made: Any, part: torch.Tensor) -> torch.Tensor:
     return labels
 
 
+class AnyName(misused.ClassWeights):
+    """The value of the loss under a name that does not tell, and some targets that do not count."""
+
+    def make(self) -> None:
+        self.criterion = nn.CrossEntropyLoss(weight=self.weights, ignore_index=7, label_smoothing=0.1)
+
+    def val_with(self, logits: torch.Tensor, target: torch.Tensor, loader: int) -> None:
+        both = torch.stack((torch.zeros_like(logits), logits), 1)
+        ignored = self.criterion(both, torch.zeros_like(target))  # another value of the same loss, which nobody logs
+        target = torch.where(torch.arange(len(target)) == 3, 7, target)
+        self.log("val/objective", self.criterion(both, target))
+        del ignored
+
+
+def test_the_true_number_of_a_weighted_loss() -> None:
+    for steps in (misused.ClassWeights, AnyName):
+        found, trainer, made = run(steps)
+        [finding] = about_the_run(found)
+        x, y = loader(seed=1).dataset.tensors
+        if steps is AnyName:
+            y = torch.where(torch.arange(len(y)) % 16 == 3, 7, y)
+        logits = made.network(x).squeeze(-1).detach()
+        truth = float(made.criterion(torch.stack((torch.zeros_like(logits), logits), 1), y))
+        [(name, reported)] = numbers(trainer).items()
+        assert (finding.code, finding.subject) == ("EK120", name)
+        assert finding.evidence == pytest.approx({"reported": reported, "truth": truth})
+        assert abs(reported - truth) > 1e-5
+        assert f"the epoch's samples in one batch give {truth:.4f}" in finding.headline
+
+
+class EqualWeights(misused.ClassWeights):
+    weights = torch.tensor([1.0, 1.0])
+
+
+def test_a_weighted_loss_whose_mean_is_right_is_left_alone() -> None:
+    assert codes(run(EqualWeights)[0]) == []
+
+
 class OneAnswer(misused.Good):
     """Calls everything negative."""
 
@@ -142,19 +237,21 @@ class OneAnswer(misused.Good):
         self.log("val/f1", self.f1)
 
 
-def test_the_numbers_of_stock_metrics_are_looked_at() -> None:
-    found, _, _ = run(OneAnswer)
+@pytest.mark.parametrize("kit", KITS)
+def test_the_numbers_of_single_metrics_are_looked_at(kit: str) -> None:
+    found, _, _ = run(OneAnswer, kit=kit)
     [finding] = [each for each in found.diagnosis.issues if each.code == "EK205"]
     assert finding.subject == "f1/predictions"
     assert finding.headline == "f1: all 90 samples were predicted as 'negative'."
-    assert "EK205" not in [each.code for each in run(misused.Good)[0].diagnosis.issues]
+    assert "EK205" not in [each.code for each in run(misused.Good, kit=kit)[0].diagnosis.issues]
 
 
 # ---- monitors, batches, memory
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_wrong_mode_is_found(package: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kit", KITS)
+def test_a_wrong_mode_is_found(kit: str, package: str, tmp_path: Path) -> None:
     callbacks = importlib.import_module(f"{package}.callbacks")
     for owner in (callbacks.EarlyStopping, callbacks.ModelCheckpoint):
         for mode, expected in (("min", ["EK114"]), ("max", [])):
@@ -162,7 +259,7 @@ def test_a_wrong_mode_is_found(package: str, tmp_path: Path) -> None:
             diagnose = Diagnose()
             folder = tmp_path / f"{owner.__name__}_{mode}"
             options = {"callbacks": [diagnose, waiting], "default_root_dir": folder, "enable_checkpointing": True}
-            run(misused.Good, package, diagnose, **options)
+            run(misused.Good, package, diagnose, kit, **options)
             assert codes(diagnose) == expected
 
 
@@ -179,9 +276,10 @@ class RightPlateau(Plateau):
     mode = "max"
 
 
-def test_a_scheduler_that_waits_for_worse_is_found() -> None:
-    assert codes(run(Plateau)[0]) == ["EK114"]
-    assert codes(run(RightPlateau)[0]) == []
+@pytest.mark.parametrize("kit", KITS)
+def test_a_scheduler_that_waits_for_worse_is_found(kit: str) -> None:
+    assert codes(run(Plateau, kit=kit)[0]) == ["EK114"]
+    assert codes(run(RightPlateau, kit=kit)[0]) == []
 
 
 class Ambiguous(misused.Steps):
@@ -214,24 +312,26 @@ def test_a_guessed_batch_size_is_found() -> None:
 
 def trained(steps: type, **options: Any) -> tuple[dict[str, float], list[torch.Tensor]]:
     _, trainer, made = run(steps, **options)
-    numbers = {name: float(value) for name, value in trainer.callback_metrics.items()}
-    return numbers, [*made.state_dict().values()]
+    return numbers(trainer), [*made.state_dict().values()]
 
 
+@pytest.mark.parametrize("kit", KITS)
+@pytest.mark.filterwarnings("ignore:.*guessed that scores are logits.*")
 @pytest.mark.parametrize("steps", sorted({*HEALTHY, *(pair[0] for pair in MISUSES.values())}, key=lambda s: s.__name__))
-def test_no_number_changes(steps: type) -> None:
-    with_it, without = trained(steps), trained(steps, diagnose=False)
-    assert with_it[0] == pytest.approx(without[0], nan_ok=True)
+def test_no_number_changes(steps: type, kit: str) -> None:
+    with_it, without = trained(steps, kit=kit), trained(steps, kit=kit, diagnose=False)
+    assert with_it[0] == pytest.approx(without[0], abs=0, rel=0, nan_ok=True)
     assert all(torch.equal(one, other) for one, other in zip(with_it[1], without[1], strict=True))
 
 
+@pytest.mark.parametrize("kit", KITS)
 @pytest.mark.parametrize("steps", [misused.Good, misused.NotReset, misused.Own])
-def test_logs_and_checkpoints_are_the_same(steps: type, tmp_path: Path) -> None:
+def test_logs_and_checkpoints_are_the_same(steps: type, kit: str, tmp_path: Path) -> None:
     logs, saved = [], []
     for diagnose in (Diagnose(), False):
         folder = tmp_path / type(diagnose).__name__
         logger = importlib.import_module(f"{PACKAGES[0]}.loggers").CSVLogger(folder, name="", version="run")
-        run(steps, diagnose=diagnose, logger=logger, enable_checkpointing=True, log_every_n_steps=1)
+        run(steps, diagnose=diagnose, kit=kit, logger=logger, enable_checkpointing=True, log_every_n_steps=1)
         logs.append((folder / "run" / "metrics.csv").read_text())
         [path] = folder.rglob("*.ckpt")
         saved.append(torch.load(path, weights_only=False))
@@ -251,10 +351,11 @@ class Failing(misused.Good):
             raise ArithmeticError("on purpose")
 
 
-@pytest.mark.parametrize("steps", [misused.Good, misused.Own, Failing])
-def test_everything_is_put_back(steps: type) -> None:
+@pytest.mark.parametrize("kit", KITS)
+@pytest.mark.parametrize("steps", [misused.Good, misused.Own, misused.ClassWeights, Failing])
+def test_everything_is_put_back(steps: type, kit: str) -> None:
     lightning = importlib.import_module(PACKAGES[0])
-    made, diagnose = module(lightning, steps), Diagnose()
+    made, diagnose = module(lightning, steps, kit), Diagnose()
     parts = [made, *made.modules()]
     before = [(dict(vars(part)), len(part._forward_hooks), len(part._forward_pre_hooks)) for part in parts]
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
@@ -300,6 +401,39 @@ def test_findings_stand_beside_the_checkpoints(logged: bool, tmp_path: Path) -> 
     assert sorted(path.parent.name for path in tmp_path.rglob("diagnosis.json")) == folders
     assert not list(tmp_path.rglob("diagnosis.sarif"))
     assert list((tmp_path / "saved").glob("*.ckpt"))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_run_that_writes_nothing_gets_no_file(package: str, tmp_path: Path) -> None:
+    """Without a logger and without checkpoints Lightning creates no folder, and so does Diagnose."""
+    saving = importlib.import_module(f"{package}.callbacks").ModelCheckpoint
+    cases: list[dict[str, Any]] = [
+        {"enable_checkpointing": False},
+        {"enable_checkpointing": True, "fast_dev_run": 2},
+        {"enable_checkpointing": True, "callbacks": [saving(save_top_k=0)]},
+    ]
+    for options in cases:
+        diagnose = Diagnose()
+        callbacks = [diagnose, *options.pop("callbacks", [])]
+        options |= {"default_root_dir": tmp_path, "callbacks": callbacks}
+        found, _, _ = run(misused.InPlainDict, package, diagnose, **options)
+        assert codes(found) == ["EK108"]
+        assert list(tmp_path.iterdir()) == []
+    run(misused.InPlainDict, package, Diagnose(sarif=True), default_root_dir=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["diagnosis.json", "diagnosis.sarif"]
+
+
+def test_a_validation_alone_does_not_create_a_folder_for_checkpoints(tmp_path: Path) -> None:
+    lightning = importlib.import_module(PACKAGES[0])
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False, "accelerator": "cpu"}
+    trainer = lightning.Trainer(default_root_dir=tmp_path, callbacks=[Diagnose()], **quiet)
+    made = module(lightning, misused.InPlainDict)
+    trainer.validate(made, loader(seed=1), verbose=False)
+    assert list(tmp_path.iterdir()) == []
+    trainer.fit_loop.max_epochs = 1
+    trainer.fit(made, loader(), loader(seed=1))
+    [checkpoint] = tmp_path.rglob("*.ckpt")
+    assert [*tmp_path.rglob("diagnosis.json")] == [checkpoint.parent / "diagnosis.json"]
 
 
 def test_hints_are_printed_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

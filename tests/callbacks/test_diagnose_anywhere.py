@@ -23,7 +23,7 @@ from torchmetrics import MetricCollection
 from torchmetrics import classification as stock
 
 import lightning_evalkit
-from lightning_evalkit import autodiagnose
+from lightning_evalkit import autodiagnose, metrics
 from lightning_evalkit.callbacks import Diagnose, ExactDistributedEvaluation
 
 pytestmark = [
@@ -135,22 +135,27 @@ class OnRanks(misused.Good, LightningModule):
         self.log("value", self.train_f1(logits.sigmoid(), target), sync_dist=True)
 
 
-def on_two_ranks(folder: Path, *callbacks: Callback) -> list[str]:
+class OwnOnRanks(OnRanks):
+    kit = metrics
+
+
+def on_two_ranks(kind: type[OnRanks], folder: Path, *callbacks: Callback) -> list[str]:
     strategy = DDPStrategy(start_method="forkserver", process_group_backend="gloo")
     logger = CSVLogger(folder, name="", version="run")
     options: dict[str, Any] = {"devices": 2, "strategy": strategy, "logger": logger, "num_sanity_val_steps": 0}
     trainer = quiet_trainer(Diagnose(), *callbacks, max_epochs=1, limit_train_batches=0, **options)
-    trainer.validate(OnRanks(), loader(91, seed=1), verbose=False)
+    trainer.validate(kind(), loader(91, seed=1), verbose=False)
     written = folder / "run" / "diagnosis.json"
     return [each["fingerprint"] for each in json.loads(written.read_text())["issues"]] if written.exists() else []
 
 
 @pytest.mark.slow
-def test_padded_repeats_and_values_of_ranks_are_found(tmp_path: Path) -> None:
-    found = on_two_ranks(tmp_path / "padded")
+@pytest.mark.parametrize("kind", [OnRanks, OwnOnRanks])
+def test_padded_repeats_and_values_of_ranks_are_found(kind: type[OnRanks], tmp_path: Path) -> None:
+    found = on_two_ranks(kind, tmp_path / "padded")
     assert "EK106:val/0" in found
     assert "EK112:value" in found
-    exact = on_two_ranks(tmp_path / "exact", ExactDistributedEvaluation())
+    exact = on_two_ranks(kind, tmp_path / "exact", ExactDistributedEvaluation())
     assert "EK106:val/0" not in exact
 
 

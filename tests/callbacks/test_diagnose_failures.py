@@ -18,10 +18,11 @@ import some_ranks
 import torch
 from lightning.pytorch import Callback, LightningModule
 from lightning.pytorch.utilities import rank_zero_only
-from misused import RAISING, loader, module
+from misused import KITS, RAISING, loader, module
 from torch import Tensor, nn
 from torchmetrics import MeanMetric, MetricCollection
 from torchmetrics import classification as stock
+from torchmetrics.functional.classification import binary_hinge_loss
 
 import lightning_evalkit
 from lightning_evalkit import BinaryEvaluation
@@ -32,7 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*LeafSpec.*"),  # Lightning's own use of torch
     pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
     pytest.mark.filterwarnings("ignore:.*number of training batches.*"),
-    pytest.mark.filterwarnings("ignore:.*was called before the.*"),
+    pytest.mark.filterwarnings("ignore:.*was called before.*"),
 ]
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 QUIET: dict[str, Any] = {
@@ -70,18 +71,34 @@ def test_an_exception_is_explained_and_the_twin_is_silent(
 ) -> None:
     misuse, twin = RAISING[code]
     lightning = importlib.import_module(package)
-    diagnose, failure = run(module(lightning, misuse), package)
-    assert failure is not None
-    assert codes(diagnose) == [code]
-    assert capsys.readouterr().out.count(f"{code} error") == 1
-    diagnose, failure = run(module(lightning, twin), package)
+    for kit in KITS:
+        if (code, kit) == ("EK125", "own"):
+            continue  # the next test: it raises nothing
+        diagnose, failure = run(module(lightning, misuse, kit), package)
+        assert failure is not None
+        assert codes(diagnose) == [code]
+        assert capsys.readouterr().out.count(f"{code} error") == 1
+        diagnose, failure = run(module(lightning, twin, kit), package)
+        assert failure is None
+        assert codes(diagnose) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_our_metrics_may_be_validated_before_they_are_trained(package: str) -> None:
+    """Their reset makes a state outside of inference mode, so nothing raises and the number is right."""
+    made = module(importlib.import_module(package), misused.ValidatedBefore, "own")
+    diagnose, failure = run(made, package)
     assert failure is None
     assert codes(diagnose) == []
+    x, y = loader(seed=1).dataset.tensors
+    truth = binary_hinge_loss(made.network(x).squeeze(-1).sigmoid().detach(), y)
+    assert float(made.trainer.callback_metrics["val/hinge"]) == pytest.approx(float(truth))
 
 
-def test_which_metric_has_several_values() -> None:
+@pytest.mark.parametrize("kit", KITS)
+def test_which_metric_has_several_values(kit: str) -> None:
     for steps in (misused.SeveralValues, misused.SeveralInAStep):
-        diagnose, _ = run(module(importlib.import_module(PACKAGES[0]), steps))
+        diagnose, _ = run(module(importlib.import_module(PACKAGES[0]), steps, kit))
         [finding] = diagnose.diagnosis.errors
         assert finding.subject == "val/f1"
         assert "a tensor of 2 values of f1 (MulticlassF1Score)" in finding.headline
@@ -285,15 +302,25 @@ def on_two_ranks(kind: type, package: str, folder: Path) -> list[dict[str, Any]]
         process.wait()
 
 
+IN_THE_SOURCE = "f1.compute() in end is called on some of the 2 ranks only"
+WAITING = "rank 0 waits in f1.compute() for rank 1, which has ended the epoch without it"
 WORDS = {
-    some_ranks.UnderACondition: "f1.compute() in end is called on some of the 2 ranks only",
-    some_ranks.Hidden: "rank 0 waits in f1.compute() for rank 1, which has ended the epoch without it",
+    some_ranks.UnderACondition: IN_THE_SOURCE,
+    some_ranks.OwnUnderACondition: IN_THE_SOURCE,
+    some_ranks.Hidden: WAITING,
+    some_ranks.OwnHidden: WAITING,
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", PACKAGES)
-@pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.parametrize(
+    ("kind", "package"),
+    [
+        *((kind, package) for kind in (some_ranks.UnderACondition, some_ranks.Hidden) for package in PACKAGES),
+        (some_ranks.OwnUnderACondition, PACKAGES[0]),
+        (some_ranks.OwnHidden, PACKAGES[1]),
+    ],
+)
 def test_a_compute_on_some_ranks_is_found_before_or_while_it_hangs(kind: type, package: str, tmp_path: Path) -> None:
     [finding] = [each for each in on_two_ranks(kind, package, tmp_path) if each["code"] == "EK107"]
     assert finding["subject"] == "f1"

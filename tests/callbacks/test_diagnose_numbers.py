@@ -10,7 +10,7 @@ import misused
 import numpy as np
 import pytest
 import torch
-from healthy import Data
+from lightning import pytorch as lightning
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import classification as stock
 
-from lightning_evalkit import BinaryEvaluation, Counts, MulticlassEvaluation, diagnose
+from lightning_evalkit import BinaryEvaluation, Counts, MulticlassEvaluation, diagnose, metrics
 from lightning_evalkit.callbacks import Diagnose, Evaluate
 from lightning_evalkit.diagnosis.rules.selection import expected_maximum
 from lightning_evalkit.errors import DeclarationError
@@ -221,25 +221,46 @@ def test_two_processes_diagnose_what_both_counted(tmp_path: Path) -> None:
     assert finding["subject"] == "numbers/probabilities"
 
 
+class OneAnswer(misused.Good, LightningModule):
+    """Calls everything negative, and counts it with a single metric of this package."""
+
+    kit = metrics
+
+    def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
+        self.f1.update(torch.zeros_like(logits), target)
+        self.log("val/f1", self.f1)
+
+
+@pytest.mark.slow
+def test_two_processes_diagnose_what_a_single_metric_of_both_counted(tmp_path: Path) -> None:
+    strategy: Any = DDPStrategy(start_method="forkserver", process_group_backend="gloo")
+    logger = CSVLogger(tmp_path, name="", version="run")
+    trainer = Trainer(max_epochs=1, devices=2, strategy=strategy, logger=logger, callbacks=[Diagnose()], **QUIET)
+    trainer.fit(OneAnswer(), loader(320), loader(96, seed=1))
+    found = json.loads((tmp_path / "run" / "diagnosis.json").read_text())
+    [finding] = [each for each in found["issues"] if each["code"] == "EK205"]
+    assert finding["headline"] == "f1: all 96 samples were predicted as 'negative'."
+
+
 # ---- the best of several epochs
 
 
 def test_the_best_of_several_epochs(tmp_path: Path) -> None:
     for made, name, owner in (
-        (healthy.CollectionPerStage(), "val/BinaryF1Score", "val_metrics.BinaryAccuracy/f1"),
-        (healthy.OwnEvaluations(), "val/f1", "val_numbers/f1"),
+        (healthy.made(healthy.CollectionPerStage, lightning), "val/BinaryF1Score", "val_metrics.BinaryAccuracy/f1"),
+        (healthy.made(healthy.OwnEvaluations, lightning), "val/f1", "val_numbers/f1"),
     ):
         saving = ModelCheckpoint(tmp_path / owner, monitor=name, mode="max")
         diagnose = Diagnose()
         options = {**QUIET, "enable_checkpointing": True}
         trainer = Trainer(max_epochs=5, logger=False, callbacks=[diagnose, saving], **options)
-        trainer.fit(made, datamodule=Data())
+        trainer.fit(made, datamodule=healthy.made(healthy.Data, lightning))
         [finding] = [each for each in diagnose.diagnosis.tips if each.code == "EK224"]
         assert finding.subject == owner
         assert finding.evidence["best"] == pytest.approx(float(saving.best_model_score))
         assert finding.evidence["candidates"] == 5
         assert finding.certainty == "hint"
-    unmonitored, _ = run(healthy.OwnEvaluations(), epochs=3)
+    unmonitored, _ = run(healthy.made(healthy.OwnEvaluations, lightning), epochs=3)
     assert "EK224" in unmonitored.diagnosis.not_applicable
 
 

@@ -40,7 +40,7 @@ from sklearn import metrics as sklearn
 from lightning_evalkit.callbacks import Evaluate, TensorBoardReport
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.reports.drawing import CURVES
-from lightning_evalkit.sinks import figures
+from lightning_evalkit.sinks import thumbnails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -202,8 +202,8 @@ def test_figures_go_to_every_logger_that_shows_them_and_scalars_to_all(tmp_path:
     evaluate = Evaluate(binary(curves=True), every_n_epochs=2)
     running = fit(evaluate, logger=[board(tmp_path), table, pictures])
     matrix = torch.tensor(np.array(counted(VALIDATION, 1))[[3, 1, 2, 0]].reshape(2, 2))
-    drawn = figures.confusion_matrix(matrix, ("negative", "positive"), "val · epoch 1")
-    assert np.array_equal(pictures.images["val/confusion_matrix", 2 * BATCHES - 1], figures.thumbnail(drawn))
+    drawn = thumbnails.counts(matrix, ("negative", "positive"), "val · epoch 1")
+    assert np.array_equal(pictures.images["val/confusion_matrix", 2 * BATCHES - 1], drawn)
     assert set(pictures.images) == {
         (f"val/{what}", epoch * BATCHES - 1) for what in ("confusion_matrix", *CURVES) for epoch in (2, 3)
     }
@@ -227,8 +227,8 @@ def test_scalars_alone_if_figures_are_not_wanted(tmp_path: Path):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_report_draws_for_it_and_nothing_twice(order: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    titles, draw = [], figures.confusion_matrix
-    monkeypatch.setattr(figures, "confusion_matrix", lambda *given: titles.append(given[2]) or draw(*given))
+    titles, draw = [], thumbnails.counts
+    monkeypatch.setattr(thumbnails, "counts", lambda *given: titles.append(given[2]) or draw(*given))
     callbacks = [Evaluate(binary(), stages=ALL), TensorBoardReport(every_n_epochs=1, stages=ALL)][::order]
     running = fit(*callbacks, logger=board(tmp_path), max_epochs=2)
     running.test(Plain(), loader(TESTING), verbose=False)
@@ -254,14 +254,14 @@ def test_a_failure_to_draw_is_told_and_training_goes_on(tmp_path: Path, monkeypa
     def broken(*_: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(figures, "pixels", broken)
+    monkeypatch.setattr(thumbnails, "fitted", broken)
     with pytest.warns(UserWarning, match="Evaluate could not draw the confusion matrix under 'val/': OSError: disk"):
         running = fit(Evaluate(binary()), logger=board(tmp_path))
     assert running.current_epoch == EPOCHS
 
 
 def test_a_development_run_draws_nothing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(figures, "pixels", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr(thumbnails, "fitted", lambda *_: pytest.fail("drawn"))
     evaluate = Evaluate(binary())
     fit(evaluate, logger=True, fast_dev_run=1)
     assert sum(cells(evaluate.evaluation("val"))) == BATCH

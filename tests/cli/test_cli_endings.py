@@ -403,7 +403,7 @@ def test_other_commands_complain_likewise(capsys: Capture, command: str):
 def test_an_unknown_command_is_no_traceback(capsys: Capture):
     code, out, err = called(capsys, "fti", *BALANCED)
     assert (code, out) == (2, "")
-    assert "invalid choice: 'fti'" in err
+    assert err == "evalkit: there is no command 'fti': did you mean 'fit'?\n"
 
 
 def test_help_is_about_the_command(capsys: Capture):

@@ -99,7 +99,7 @@ def test_labels_of_a_binary_task(capsys: Capture):
     given = file(truth=words[0], said=words[1])
     named = ("--target=truth", "--prediction=said")
     assert found(capsys, given, *named, "--positive=bad") == expected
-    assert "which of two labels is positive, such as --positive good" in told(capsys, given, *named)
+    assert "expected --positive to say which label is positive, such as --positive good" in told(capsys, given, *named)
     assert "--positive to be a label: did you mean 'bad'" in told(capsys, given, *named, "--positive=bat")
 
 

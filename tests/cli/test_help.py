@@ -14,6 +14,8 @@ from jsonargparse import ArgumentParser
 import lightning_evalkit
 from lightning_evalkit import data
 from lightning_evalkit.cli import leaving, main
+from lightning_evalkit.cli.commands import COMMANDS
+from lightning_evalkit.cli.configurations import BASE
 from lightning_evalkit.cli.help import EXAMPLES, GROUPS, OTHERS
 
 if TYPE_CHECKING:
@@ -60,6 +62,27 @@ def test_a_command_without_options_shows_an_example(capsys: Capture, command: st
     assert err.startswith(f"evalkit {command}: expected ")
     for line in EXAMPLES[command]:
         assert f"\n  {line}\n" in err
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_and_examples_fit_into_80_columns(capsys: Capture, monkeypatch: pytest.MonkeyPatch, command: str):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([command, "--help"] if command else ["--help"])
+    shown = capsys.readouterr().out
+    if command in EXAMPLES:
+        main([command])
+        shown += capsys.readouterr().err
+    assert len(shown.splitlines()) > 5
+    assert [line for line in shown.splitlines() if len(line) > 80 and str(BASE) not in line] == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no sh")
+@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
+def test_an_example_is_one_command_of_a_shell(line: str):
+    said = subprocess.run(["sh", "-c", f"echo {line}"], capture_output=True, text=True, check=True)
+    assert said.stdout == f"{' '.join(line.replace(chr(92), ' ').split())}\n"
+    assert said.stderr == ""
 
 
 @pytest.fixture

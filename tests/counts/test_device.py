@@ -411,7 +411,7 @@ def test_deferred_counting_is_the_definition(batch: tuple[Binary, Tensor, Tensor
     task, preds, target = batch
     counter = BinaryCounter(task)
     with deferred():
-        totals = counter.count(preds, target)
+        totals = counter.count(preds, target).tensors()
     assert found(counter, totals) == defined(task, preds, target)
 
 
@@ -425,7 +425,7 @@ def test_counting_at_once_is_the_definition(batch: tuple[Binary, Tensor, Tensor]
         with pytest.raises(InputError, match=r"expected every (target|preds) to be"):
             counter.count(preds, target)
     else:
-        assert found(counter, counter.count(preds, target)) == expected
+        assert found(counter, counter.count(preds, target).tensors()) == expected
 
 
 WEIGHTS = (0, 1, 2, 2.5, 1000)
@@ -439,7 +439,7 @@ def test_weighted_counting_is_the_definition(batch: tuple[Binary, Tensor, Tensor
     weight = data.draw(tensor_of(st.sampled_from([*WEIGHTS, *wrong]), len(preds), kind))
     counter, expected = BinaryCounter(task), defined(task, preds, target, weight)
     with deferred():
-        assert found(counter, counter.count(preds, target, weight)) == expected
+        assert found(counter, counter.count(preds, target, weight).tensors()) == expected
     if expected.invalid:
         with pytest.raises(InputError, match=r"expected every (target|preds|sample_weight) to be"):
             counter.count(preds, target, weight)
@@ -451,7 +451,7 @@ def test_samplewise_counting_is_the_definition_of_every_row(batch: tuple[Binary,
     preds, target = (torch.stack([tensor.roll(k) for k in range(rows)]) for tensor in (preds, target))
     counter = BinaryCounter(task)
     with deferred():
-        totals = counter.count(preds, target)
+        totals = counter.count(preds, target).tensors()
     cells = torch.stack(counter.counts(totals).cells, -1).double().tolist()
     expected = [defined(task, *row) for row in zip(preds, target, strict=True)]
     assert cells == [each.cells for each in expected]
@@ -469,7 +469,7 @@ def test_a_low_default_precision_moves_no_cut(inputs: str, way: str) -> None:
     preds, target = torch.logit(scores) if inputs == "logits" else scores, torch.ones(3)
     torch.set_default_dtype(torch.bfloat16)
     try:
-        totals = counter._deferred(preds, target, None) if way == "deferred" else counter.count(preds, target)
+        totals = counter._deferred(preds, target, None) if way == "deferred" else counter.count(preds, target).tensors()
     finally:
         torch.set_default_dtype(torch.float32)
     assert found(counter, totals).cells == [[2, 0, 1, 0]]

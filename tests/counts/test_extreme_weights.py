@@ -19,8 +19,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_evalkit import BinaryEvaluation, Counts, MulticlassEvaluation, MultilabelEvaluation
+from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation.slices import Slices
-from lightning_evalkit.metrics import BinaryMatthewsCorrCoef, MulticlassCohenKappa, MulticlassStatScores
+from lightning_evalkit.metrics import (
+    BinaryAUROC,
+    BinaryAveragePrecision,
+    BinaryCalibrationError,
+    BinaryMatthewsCorrCoef,
+    BinaryROC,
+    MulticlassCohenKappa,
+    MulticlassStatScores,
+)
 from lightning_evalkit.statistics import STATISTICS
 
 ways = pytest.mark.parametrize("way", [nullcontext, deferred], ids=["at_once", "deferred"])
@@ -230,3 +239,55 @@ def test_bounds_of_weights_below_all_normal_numbers_are_numbers() -> None:
     low, value, high = (float(end) for end in evaluation.bounds("auroc"))
     assert value == 0.75  # three of four pairs
     assert 0.75 - 1e-6 <= low <= 0.75 <= high <= 0.75 + 1e-6
+
+
+SCORES = ("auroc", "average_precision", "eer", "kolmogorov_smirnov", "gini", "best_f1", "best_f1_threshold")
+WHOLE = st.lists(
+    st.tuples(st.sampled_from([0.1, 0.3, 0.5, 0.7, 0.9]), st.integers(0, 1), st.integers(1, 20)),
+    min_size=4,
+    max_size=12,
+)
+
+
+@ways
+@pytest.mark.parametrize("resolution", [64, None], ids=["bins", "stored"])
+@given(rows=WHOLE, power=st.integers(-1074, 1000))
+def test_a_power_of_two_of_weights_moves_no_statistic_of_scores(
+    way: Any, resolution: Any, rows: list[Any], power: int
+) -> None:
+    assume(len({row[1] for row in rows}) == 2)
+    preds, target, weight = (torch.tensor(part, dtype=torch.float64) for part in zip(*rows, strict=True))
+    values, ends, costs = [], [], []
+    for scaled in (weight, torch.tensor([math.ldexp(w, power) for w in weight.tolist()], dtype=torch.float64)):
+        evaluation = BinaryEvaluation(
+            "probabilities", weighted=True, curves=True, resolution=resolution, statistics=list(SCORES)
+        )
+        values.append(computed(evaluation, way, (preds, target.long(), scaled)))
+        ends.append([float(end) for name in SCORES[:2] for end in evaluation.bounds(name)])
+        costs.append(evaluation.best_threshold(costs={"fp": 1, "fn": 7}))
+    assert values[0] == pytest.approx(values[1], rel=1e-6)  # in single precision
+    assert ends[0] == pytest.approx(ends[1], rel=1e-14)
+    assert costs[0] == costs[1]
+
+
+@ways
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BinaryAUROC(weighted=True),
+        lambda: BinaryAveragePrecision(thresholds=5, weighted=True),
+        lambda: BinaryROC(thresholds=None, weighted=True),
+        lambda: BinaryCalibrationError(weighted=True),
+    ],
+    ids=["area", "thresholds", "stored", "calibration"],
+)
+def test_weights_whose_sum_no_number_holds_are_refused(make: Any, way: Any) -> None:
+    scores, target = torch.tensor([0.1, 0.2, 0.8, 0.9]), torch.tensor([0, 0, 1, 1])
+    metric = make()
+    with way():
+        metric.update(scores, target, torch.full((4,), 4e307, dtype=torch.float64))
+    metric.compute()
+    with way():
+        metric.update(scores, target, torch.full((4,), 4e307, dtype=torch.float64))
+    with pytest.raises(InputError, match="divide all of them by a common factor"):
+        metric.compute()

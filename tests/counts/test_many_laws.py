@@ -133,7 +133,7 @@ def test_class_counts_are_the_definition(data: st.DataObject) -> None:
         target = torch.where(data.draw(numbers(tuple(target.shape), st.booleans())), -1, target)
     weight = data.draw(numbers(tuple(target.shape), st.sampled_from([0.0, 0.25, 1.0, 3.0])))
     counter = MulticlassCounter(task)
-    totals = counter.count(scores, target, weight if weighted else None)
+    totals = counter.count(scores, target, weight if weighted else None).tensors()
     expected = class_tables(task, scores, target, weight.flatten() if weighted else torch.ones(target.numel()))
     table = torch.tensor(expected["matrix"], dtype=torch.float64)
     counts = counter.counts(totals)
@@ -175,7 +175,7 @@ def test_label_counts_are_the_definition(data: st.DataObject) -> None:
     counter = MultilabelCounter(
         Multilabel("labels", ignored, weighted, num_labels=labels, sample_sums=("samples", "exact_match"))
     )
-    totals = counter.count(preds, target, weight if weighted else None)
+    totals = counter.count(preds, target, weight if weighted else None).tensors()
     unit = weight if weighted else torch.ones(len(target))
     cells = torch.stack(counter.counts(totals).cells, -1).tolist()
     assert cells == label_tables(preds, target, unit[:, None].expand(target.shape), ignored)

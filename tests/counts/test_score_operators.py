@@ -18,7 +18,14 @@ from versions import since
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.counts import Totals
 from lightning_evalkit.counts.bins import FineBins
-from lightning_evalkit.metrics import BinaryAUROC, BinaryROC, MulticlassAUROC, MultilabelAUROC
+from lightning_evalkit.metrics import (
+    BinaryAUROC,
+    BinaryCalibrationError,
+    BinaryROC,
+    MulticlassAUROC,
+    MulticlassCalibrationError,
+    MultilabelAUROC,
+)
 from lightning_evalkit.state.storage import SumStorage
 
 if TYPE_CHECKING:
@@ -62,6 +69,13 @@ CASES = {
     "classes_fine_logits": Case(of(MulticlassAUROC, 10, inputs="logits"), 43, "classes"),
     "classes_evaluation": Case(of(MulticlassEvaluation, "probabilities", 10, **CURVES), 103, "classes"),
     "classes_evaluation_logits": Case(of(MulticlassEvaluation, "logits", 10, **CURVES), 125, "classes"),
+    "calibration_logits": Case(of(BinaryCalibrationError, inputs="logits"), 23),
+    "calibration": Case(of(BinaryCalibrationError, inputs="probabilities"), 24),
+    "calibration_guessed": Case(of(BinaryCalibrationError), 32),
+    "calibration_ignoring": Case(of(BinaryCalibrationError, inputs="logits", ignore_index=-1), 26),
+    "calibration_weighted": Case(of(BinaryCalibrationError, inputs="logits", weighted=True), 38, weighted=True),
+    "calibration_classes": Case(of(MulticlassCalibrationError, 10, inputs="logits"), 28, "classes"),
+    "calibration_classes_guessed": Case(of(MulticlassCalibrationError, 10), 39, "classes"),
     "labels_fine": Case(of(MultilabelAUROC, 20, inputs="logits"), 18, "labels"),
     "labels_evaluation": Case(of(MultilabelEvaluation, "logits", 20, **CURVES), 127, "labels"),
 }

@@ -17,11 +17,14 @@ from versions import since
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.counts import CountsAndScores, MulticlassCounter, MultilabelCounter, ScoreCounter
 from lightning_evalkit.counts.bins import BFloat16Bins, CutBins, FineBins
+from lightning_evalkit.counts.numpy_path import BLOCK
 from lightning_evalkit.counts.searched import Searched
 from lightning_evalkit.inputs import Multiclass, Multilabel, binning_of
 from lightning_evalkit.metrics import (
     BinaryCalibrationError,
     BinaryROC,
+    MulticlassROC,
+    MultilabelROC,
 )
 
 if TYPE_CHECKING:
@@ -257,6 +260,28 @@ def test_the_state_does_not_grow_with_the_samples() -> None:
     assert len(sizes) == 1
 
 
+BLOCKWISE = {
+    "binary": lambda **kwargs: BinaryROC(ignore_index=-1, **kwargs),
+    "multiclass": lambda **kwargs: MulticlassROC(3, ignore_index=-1, **kwargs),
+    "multilabel": lambda **kwargs: MultilabelROC(3, ignore_index=-1, **kwargs),
+}
+
+
+@pytest.mark.parametrize("thresholds", [5, 200, 40_000])
+@pytest.mark.parametrize("task", BLOCKWISE)
+def test_a_batch_of_many_blocks_counts_as_its_parts(task: str, thresholds: int) -> None:
+    size, columns = 2 * BLOCK + 17, () if task == "binary" else (3,)
+    scores = torch.rand(size, *columns)
+    target = torch.randint(-1, 3 if task == "multiclass" else 2, (size,) if task == "multiclass" else scores.shape)
+    whole, parts = (BLOCKWISE[task](thresholds=thresholds, inputs="probabilities") for _ in range(2))
+    whole.update(scores, target)
+    for part in zip(scores.split(1_000), target.split(1_000), strict=True):
+        parts.update(*part)
+    updates = whole.counter.layout.integers.begins["updates"]
+    one, other = (torch.cat((t[:updates], t[updates + 1 :])) for t in (whole.totals.integers, parts.totals.integers))
+    assert one.tolist() == other.tolist()
+
+
 # ---- sums over probabilities
 
 
@@ -336,8 +361,7 @@ def test_probabilities_on_the_edges_are_in_the_bin_above(bins: int, way: str) ->
     """Also where they are guessed to be probabilities: one bin more must not depend on the device."""
     scores = torch.linspace(0, 1, bins + 1)
     metric = _updated(BinaryCalibrationError(bins), (scores, torch.ones(bins + 1)), way)
-    sums = metric.counter.calibration(metric.totals)
-    assert sums.bin_weights.tolist() == [[1] * (bins - 1) + [2]]
+    assert metric.counter.by_bin(metric.totals).weights.tolist() == [1] * (bins - 1) + [2]
     assert float(metric.compute()) == pytest.approx(calibration_of(scores, torch.ones(bins + 1), bins), rel=1e-5)
 
 
@@ -364,7 +388,7 @@ def test_a_confidence_of_one_is_in_the_last_bin() -> None:
     metric = BinaryCalibrationError(10)
     metric.update(scores, torch.tensor([1, 0, 1, 0]))
     assert float(metric.compute()) == pytest.approx(abs(3.9 / 4 - 0.5))
-    assert metric.counter.calibration(metric.totals).bin_weights.tolist() == [[0] * 9 + [4]]
+    assert metric.counter.by_bin(metric.totals).weights.tolist() == [0] * 9 + [4]
 
 
 def test_the_confidence_of_classes_is_the_highest_probability() -> None:

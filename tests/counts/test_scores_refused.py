@@ -138,9 +138,17 @@ def test_more_dimensions_are_more_samples(variant: Variant) -> None:
         if weight:
             pytest.skip("whole samples have one weight")
     images.update(preds, target, *(each.reshape(4, 2, 3) for each in weight))
-    one, other = (scores_in(each)[0] for each in (flat, images))
-    assert torch.equal(one.yes, other.yes)
-    assert torch.equal(one.no, other.no)
+    assert_same_counts(images, flat)
+
+
+@every_summed
+def test_the_order_in_memory_does_not_matter(variant: Variant) -> None:
+    rows, columns, batch = variant.fresh(), variant.fresh(), variant.batch(40)
+    rows.update(*batch)
+    columns.update(
+        *(torch.stack((each, each), -1).movedim(0, -1).contiguous().movedim(-1, 0)[..., 0] for each in batch)
+    )
+    assert_same_counts(columns, rows)
 
 
 @every_variant

@@ -122,7 +122,7 @@ def test_an_index_is_no_feature_unless_asked_for(write: Any, name: str) -> None:
 
 
 def test_nothing_but_the_target(write: Any) -> None:
-    with refused(r"expected columns for the features beside \['kind'\], got none"):
+    with refused(r"expected columns for the features in addition to \['kind'\], got none"):
         read(write({"kind": [0, 1] * 20}))
 
 
@@ -238,7 +238,7 @@ def test_a_rare_class_is_told_with_file_and_column(write: Any) -> None:
 
 @pytest.mark.parametrize(("values", "names"), [(["no", "yes"], "'no' and 'yes'"), ([1, 2], "'1' and '2'")])
 def test_two_values_need_to_be_told_apart(write: Any, values: list[Any], names: str) -> None:
-    with refused(f"which of the two values {names} is the positive one, for example by positive='{values[1]}'"):
+    with refused(f"expected positive to name one of the two values {names}, for example positive='{values[1]}'"):
         read(write(columns() | {"kind": values * 20}))
 
 

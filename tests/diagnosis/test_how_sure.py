@@ -13,7 +13,7 @@ from lightning_evalkit import BinaryEvaluation, Counts, MulticlassEvaluation, Mu
 from lightning_evalkit.intervals import table_difference
 from lightning_evalkit.statistics import STATISTICS, find
 
-CERTAIN = "Nothing about this is uncertain: they are equal in any samples."
+CERTAIN = "This does not depend on chance: they are equal for any samples."
 cell = st.integers(0, 40)
 
 
@@ -137,8 +137,8 @@ def test_buckets_without_an_error_are_not_certain():
 def test_where_nothing_says_how_sure_it_is_the_reason_stands():
     labels = MultilabelEvaluation("labels", 2)
     labels.update(torch.tensor([[1, 0], [0, 1]] * 9), torch.tensor([[1, 0], [1, 1]] * 9))
-    assert "cannot be told: the labels of a sample depend on each other" in labels.explain().text()
+    assert "is more than chance: the labels of a sample depend on each other" in labels.explain().text()
     weighted = BinaryEvaluation("labels", weighted=True)
     weighted.update(torch.tensor([1, 0, 1]), torch.tensor([1, 0, 0]), torch.tensor([0.5, 1.0, 2.0]))
-    assert "cannot be told: sums of weights do not say" in weighted.explain().text()
+    assert "is more than chance: sums of weights do not give" in weighted.explain().text()
     assert "interval" not in explain(Counts(tp=0, fp=0, fn=0, tn=9)).text()

@@ -118,7 +118,7 @@ def test_micro_averages_and_absent_classes() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = more.diagnose()
-    assert "d never occurs." in found.text()
+    assert "d never occurs as a target." in found.text()
 
 
 def test_errors_of_labels_that_come_together() -> None:

@@ -75,7 +75,7 @@ def test_what_is_said_to_be_ignored_changes_nothing(cells: Cells, name: str, mor
 
 def test_a_number_is_set_beside_the_best_of_them():
     text = explain(Counts(8, 30, 2, 60), "accuracy").text()
-    assert "no better than always saying no (the majority), which gives 0.9" in text
+    assert "no better than always saying no (the majority), which ignores the inputs and gives 0.9" in text
     assert "0.1105 better than always saying yes" in explain(Counts(8, 30, 2, 60), "precision").text()  # 8/38 − 0.1
 
 

@@ -255,6 +255,6 @@ def test_many_small_or_absent_classes_are_told_of_at_once() -> None:
     found = in_classes([0] * len(target), target, 25).findings
     small, absent = ([each for each in found if each.code == code] for code in ("EK208", "EK207"))
     assert [each.subject for each in small] == ["classes"]
-    assert small[0].headline.startswith("20 of 25 classes or labels are too small to conclude about: 0, 1, 2,")
+    assert small[0].headline.startswith("20 of 25 classes or labels have too few samples for a conclusion: 0, 1, 2,")
     assert len(small[0].evidence["classes"]) == 20
-    assert absent[0].headline.startswith("24 of 25 classes or labels never occur or are never predicted: 1, 2,")
+    assert absent[0].headline.startswith("24 of 25 classes or labels never occur as a target or are never predicted: 1")

@@ -77,7 +77,7 @@ def test_small_groups_and_weights():
     weighted = Slices(BinaryEvaluation("labels", statistics=["recall"], weighted=True), 2)
     weighted.update(torch.tensor([1, 0]), torch.tensor([1, 1]), torch.tensor([0, 1]), torch.tensor([0.5, 2.0]))
     found = weighted.intervals()["recall"]
-    assert "how many samples" in found[0].interval.reason
+    assert "the number of samples" in found[0].interval.reason
     assert found[0].p_value != found[0].p_value
 
 

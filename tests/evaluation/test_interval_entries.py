@@ -59,6 +59,24 @@ def test_of_several_thresholds_each_has_its_own():
         assert evaluation.interval(name) == intervals(counts.at(place), "recall")["recall"]
 
 
+@pytest.mark.parametrize(
+    ("name", "method", "reason"),
+    [
+        ("accuracy", "dirichlet", "which is not computed from one table"),
+        ("accuracy", "smoothed", "which is not an average over classes"),
+        ("f1/macro", "wilson", "which is not a share of samples"),
+        ("top_2_accuracy", "bca", "which is not computed from one table"),
+        ("auroc/0", "jeffreys", "which is not a share of samples"),
+    ],
+)
+def test_the_reason_is_that_of_the_method(name: str, method: str, reason: str):
+    statistics = ["accuracy", "f1/macro", "top_2_accuracy", "auroc/0"]
+    evaluation = MulticlassEvaluation("logits", 3, statistics=statistics, curves=True)
+    evaluation.update(torch.eye(3).repeat(20, 1), torch.arange(60) % 3)
+    with pytest.raises(DeclarationError, match=f"method='{method}' does not hold for .*, {reason}"):
+        evaluation.interval(name, method=method)
+
+
 def test_a_method_that_does_not_hold_is_refused_or_named():
     evaluation = binary()
     with pytest.raises(DeclarationError, match="'wilson' does not hold for mcc"):
@@ -67,7 +85,7 @@ def test_a_method_that_does_not_hold_is_refused_or_named():
     assert found["recall"].method == "wilson"
     assert not found["mcc"].known
     assert "does not hold for mcc" in found["mcc"].reason
-    with pytest.raises(DeclarationError, match="there is no method 'wald'"):
+    with pytest.raises(DeclarationError, match=r"expected method to be one of auto, .*, got 'wald'"):
         evaluation.intervals(method="wald")
     with pytest.raises(DeclarationError, match="expected level to be a number between 0 and 1"):
         evaluation.intervals(95)
@@ -92,7 +110,7 @@ def test_at_another_prevalence():
     expected = evaluation.at_prevalence(0.01)
     assert all(torch.tensor(found[name].value).float() == value for name, value in expected.items())
     assert found["precision"].low < found["precision"].value < found["precision"].high
-    with pytest.raises(DeclarationError, match="only a problem of two classes has one"):
+    with pytest.raises(DeclarationError, match="only a binary evaluation can be projected"):
         multiclass(MATRIX).interval("accuracy", prevalence=0.1)
 
 
@@ -146,7 +164,7 @@ def test_an_average_over_classes_with_few_samples_has_no_interval():
         assert multiclass(enough, statistics=[name]).interval(name).known
         found = multiclass(few, statistics=[name]).interval(name)
         assert not found.known
-        assert "of the 3 classes that it averages, 1 has fewer than 5 samples" in found.reason
+        assert "1 of the 3 classes that it averages has fewer than 5 samples" in found.reason
     found = multiclass(few, statistics=["accuracy", "f1/0", "f1/weighted", "mcc", "kappa"]).intervals()
     assert all(interval.known for interval in found.values())
     ten = torch.diag(torch.tensor([1] + [20] * 9)).tolist()
@@ -172,12 +190,12 @@ def test_classes_are_not_compared_with_one_that_hardly_occurs(name: str):
     found = multiclass([[90, 2], [1, 3]], statistics=[name]).interval(name)
     assert (found.known, found.reason) == (
         False,
-        "4 samples are not of the most frequent class, too few to compare it with",
+        "only 4 samples are not of the most frequent class, too few to compare with",
     )
 
 
 def test_resamples_need_the_matrix():
-    with pytest.raises(DeclarationError, match="needs to know which class was taken for which"):
+    with pytest.raises(DeclarationError, match="needs the confusion matrix: construct the evaluation with"):
         multiclass(MATRIX).interval("f1/macro", method="bootstrap")
 
 
@@ -212,7 +230,7 @@ def test_what_has_no_honest_interval_says_why():
         assert scores[name].value == pytest.approx(float(binary(curves=True).compute()[name]))
     weighted = BinaryEvaluation("labels", weighted=True)
     weighted.update(torch.tensor([1, 0]), torch.tensor([1, 1]), torch.tensor([2.0, 1.0]))
-    assert "how many samples they are of" in weighted.interval("recall").reason
+    assert "do not give the number of samples" in weighted.interval("recall").reason
 
 
 # ---- AUROC

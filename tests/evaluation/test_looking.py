@@ -136,7 +136,7 @@ def test_a_printed_table_says_why_a_number_has_no_interval(task: str):
 def test_a_note_names_the_numbers_that_have_no_interval():
     evaluation = BinaryEvaluation("labels", weighted=True, statistics=["accuracy", "recall"])
     evaluation.update(torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([0.5, 2.0]))
-    assert "\nno interval: accuracy, recall – sums of weights do not say how many samples" in str(evaluation)
+    assert "\nno interval: accuracy, recall – sums of weights do not give the number" in str(evaluation)
     assert "no interval" not in str(binary())
     assert "no interval" not in str(BinaryEvaluation("labels"))
 

@@ -15,6 +15,8 @@ from lightning_evalkit import (
 )
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.evaluation.base import Evaluation
+from lightning_evalkit.evaluation.differences import difference_of
+from lightning_evalkit.evaluation.intervals import Source
 from lightning_evalkit.intervals import mcnemar
 
 SAMPLES = 600
@@ -72,7 +74,7 @@ def test_a_failed_update_counts_neither():
 def test_several_thresholds_are_refused():
     with pytest.raises(DeclarationError, match="expected one threshold"):
         PairedComparison(BinaryEvaluation("logits", threshold=[0.2, 0.5]))
-    with pytest.raises(DeclarationError, match="expected an evaluation that says what is compared, got 3"):
+    with pytest.raises(DeclarationError, match="expected an evaluation that declares what to compare, got 3"):
         PairedComparison(3)
 
 
@@ -110,3 +112,65 @@ def test_an_update_on_a_device_waits_for_nothing(task: str):
             paired.update(scores, scores, torch.zeros(target.shape, dtype=torch.int64, device="cuda:0"))
     assert operators.names
     assert operators.waiting == []
+
+
+MEANS = ("f1/macro", "precision/macro", "recall/macro", "balanced_accuracy")
+
+
+def of_few(rare: int, **options: object) -> tuple[MulticlassEvaluation, Tensor]:
+    """Eleven classes, the first two with so few samples."""
+    target = torch.cat((torch.arange(2).repeat_interleave(rare), torch.arange(2, 11).repeat_interleave(40)))
+    names = [*MEANS, "f1/weighted", "accuracy", "f1/0"]
+    return MulticlassEvaluation("labels", 11, per_class=True, statistics=names, **options), target
+
+
+@pytest.mark.parametrize(("rare", "told"), [(4, False), (5, True)])
+def test_means_over_classes_with_few_samples_are_not_compared(rare: int, told: bool):
+    """The rule and the words of their intervals: two of eleven classes are more than one in ten."""
+    template, target = of_few(rare)
+    paired = PairedComparison(template)
+    paired.update(noisy(target, 0.7, 11, 1), noisy(target, 0.95, 11, 2), target)
+    found, intervals = paired.comparisons(), paired.models()[0].intervals()
+    for name in MEANS:
+        assert (found[name].low == found[name].low, intervals[name].known) == (told, told)
+        assert found[name].no_interval == intervals[name].reason
+        assert found[name].verdict == ("better" if told else "undecided")
+        assert found[name].difference > 0.1
+        assert ("averages have fewer than 5 buckets with samples" in found[name].no_interval) is not told
+    for name in ("f1/weighted", "accuracy", "f1/0"):
+        assert found[name].no_interval == ""
+        assert found[name].low <= found[name].difference <= found[name].high
+
+
+@pytest.mark.parametrize(("rare", "told"), [(4, False), (5, True)])
+def test_differences_of_means_within_one_evaluation_keep_the_rule(rare: int, told: bool):
+    template, target = of_few(rare, buckets=1024)
+    template.update(noisy(target, 0.8, 11, 1), target, sample=torch.arange(len(target)))
+    mean, weighted, accuracy = (template[name].readout for name in ("f1/macro", "f1/weighted", "accuracy"))
+    source = Source(template.tally.compute(), template.zero_division)
+    assert difference_of(mean, weighted, source, 0.95).known is told
+    assert difference_of(weighted, accuracy, source, 0.95).known
+
+
+def test_independent_means_say_why_they_are_not_compared():
+    template, target = of_few(4)
+    other = template.clone()
+    template.update(noisy(target, 0.7, 11, 1), target)
+    other.update(noisy(target, 0.95, 11, 2), target)
+    found = compare(template, other)["f1/macro"]
+    assert found.no_interval == template.interval("f1/macro").reason != ""
+    assert "not counted by their ids" in found.reason
+
+
+def test_labels_with_few_positives_are_not_compared():
+    target = torch.zeros(400, 2).long()
+    target[:4, 0], target[100:300, 1] = 1, 1
+    paired = PairedComparison(MultilabelEvaluation("labels", 2, statistics=["recall/macro", "recall/micro"]))
+    paired.update(noisy(target, 0.8, 2, 1), noisy(target, 0.9, 2, 2), target)
+    found = paired.comparisons()
+    assert (
+        "1 of the 2 labels that it averages has fewer than 5 buckets with positives"
+        in found["recall/macro"].no_interval
+    )
+    assert found["recall/macro"].no_interval == paired.models()[0].interval("recall/macro").reason
+    assert found["recall/micro"].no_interval == ""

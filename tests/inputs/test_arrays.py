@@ -172,7 +172,4 @@ def test_two_classes_explain_that_micro_f1_is_not_the_f1_of_the_positive_class()
     evaluation.update(*batch)
     binary.update(*batch)
     said = str(evaluation.explain("accuracy", "f1/micro"))
-    assert (
-        f"F1 that is usually meant is that of the positive class alone, here {float(binary['f1'].compute()):.6g}"
-        in said
-    )
+    assert f"F1 usually means the F1 of the positive class: here {float(binary['f1'].compute()):.6g}" in said

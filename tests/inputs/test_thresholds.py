@@ -34,7 +34,7 @@ from lightning_evalkit.inputs.threshold import above_of, cut_of, floor_of, log_o
 QUICK = settings(deadline=None, derandomize=True, database=None)
 TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 HALF, BRAIN, SINGLE, DOUBLE = TYPES
-UNTOLD = "ignore:best_f1_threshold is .* the probability nearest to a logit"
+UNTOLD = "ignore:best_f1_threshold is .* a probability that several logits share"
 UNDEFINED = "ignore::lightning_evalkit.errors.UndefinedWarning"
 pytestmark = [pytest.mark.filterwarnings(UNTOLD), pytest.mark.filterwarnings(UNDEFINED)]
 

@@ -275,7 +275,7 @@ def test_an_interrupted_evaluation_leaves_nothing_behind(kind: type[Trainer], tm
 def test_without_its_callback_the_danger_is_said_once(tmp_path: Path):
     rows = echo_rows(torch.randn(6, 3), indicators(6))
     ours = trainer(Echo(), multilabel(), tmp_path, callback=False, eval_dataset=rows, batch_eval_metrics=True)
-    with pytest.warns(UserWarning, match=r"add callbacks=\[metrics\.callback\]") as said:
+    with pytest.warns(UserWarning, match=r"Add callbacks=\[metrics\.callback\]") as said:
         first, second = ours.evaluate(), ours.evaluate()
     assert first["eval_exact_match"] == second["eval_exact_match"]
     assert len([each for each in said if "callback of TrainerMetrics" in str(each.message)]) == 1
@@ -395,7 +395,7 @@ def test_a_trainer_without_labels(mode: str, tmp_path: Path):
 
 def test_what_is_no_pair_of_predictions_and_labels():
     logits = torch.randn(4, 3)
-    with pytest.raises(InputError, match="expected labels beside the predictions, got None"):
+    with pytest.raises(InputError, match="expected labels with the predictions, got None"):
         multilabel()((logits, None))
     with pytest.raises(InputError, match="expected labels of one name, got 2"):
         multilabel()((logits, (torch.zeros(4), torch.zeros(4))))

@@ -111,7 +111,7 @@ def test_what_is_undefined_is_undecided():
 
 def test_wrong_questions_to_compare():
     table = Counts(tp=1, fp=1, fn=1, tn=1)
-    with pytest.raises(DeclarationError, match="expected margin to be a difference that would not matter"):
+    with pytest.raises(DeclarationError, match="expected margin to be 0 or a difference too small to matter"):
         compare(table, table, margin=-1)
     with pytest.raises(InputError, match="expected two evaluations or two Counts, got int"):
         compare(table, 3, ["f1"])
@@ -133,7 +133,7 @@ def test_mid_p_is_the_exact_value_less_half_of_what_was_seen():
     """1 of 6: 2 (1 + 6) / 64, less 6 / 64."""
     assert mcnemar(1, 5)[2:] == pytest.approx((14 / 64, 8 / 64))
     for wrong in (-1, 1.5, "3"):
-        with pytest.raises(InputError, match=f"expected numbers of samples, got {wrong!r}"):
+        with pytest.raises(InputError, match=f"expected a whole number of samples, got {wrong!r}"):
             mcnemar(wrong, 5)
     assert mcnemar(torch.tensor(1), np.int64(5)) == mcnemar(1, 5)
 
@@ -198,8 +198,8 @@ def _expected(name: str, at: float, prevalence: float, samples: int) -> Counts:
     [
         ({"half_width": 0}, "expected half_width to be between 0 and 1, got 0"),
         ({"prevalence": 0.0}, "expected prevalence to be between 0 and 1, got 0.0"),
-        ({"at": 1.2}, "expected recall to be at a value between 0 and 1"),
-        ({"statistic": "lift", "at": 1.5}, "lift has no largest value"),
+        ({"at": 1.2}, "expected at to be a recall between 0 and 1"),
+        ({"statistic": "lift", "at": 1.5}, "got lift, which has no largest value"),
         ({"half_width": 1e-9}, "got one too small"),
         ({"statistic": 0.02}, "expected the name of a statistic, got 0.02"),
     ],

@@ -228,7 +228,7 @@ def test_levels_that_so_few_draws_cannot_tell_are_refused(method: str):
     """Beyond 0.999 the ends would be the farthest of 10,000 tables, whatever the level."""
     counts = Counts(tp=40, fp=10, fn=10, tn=40)
     assert one(counts, "mcc", level=0.999, method=method).known
-    with pytest.raises(DeclarationError, match=r"a level of at most 0\.999 for what is drawn at random, got 0.9"):
+    with pytest.raises(DeclarationError, match=r"a level of at most 0\.999 for a method that draws at random, got 0.9"):
         one(counts, "mcc", level=0.9995, method=method)
     assert one(counts, "f1", level=0.999999).width > one(counts, "f1", level=0.999).width
 
@@ -237,18 +237,20 @@ def test_levels_that_so_few_draws_cannot_tell_are_refused(method: str):
 
 
 def test_wilson_of_mcc_is_refused_with_the_reason():
-    with pytest.raises(DeclarationError, match=r"'wilson' does not hold for mcc, which is no share of a number of sam"):
+    with pytest.raises(DeclarationError, match=r"'wilson' does not hold for mcc, which is not a share of samples: use"):
         one(Counts(tp=1, fp=1, fn=1, tn=1), "mcc", method="wilson")
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"method": "wald"}, r"there is no method 'wald' of intervals: expected one of auto, wilson"),
+        ({"method": "wald"}, r"expected method to be one of auto, wilson, .*, got 'wald'"),
         ({"level": 95}, r"expected level to be a number between 0 and 1, such as 0.95, got 95"),
         ({"level": nan}, r"expected level to be a number between 0 and 1"),
         ({"level": 1 - 2**-53}, r"expected level to be a number between 0 and 1"),
-        ({"method": "delong"}, r"'delong' does not hold for recall"),
+        ({"method": "delong"}, r"'delong' does not hold for recall, which is not the area under a ROC curve"),
+        ({"method": "smoothed"}, r"'smoothed' does not hold for recall, which is not an average over classes"),
+        ({"method": "buckets"}, r"'buckets' does not hold for recall, whose samples are not counted in buckets"),
     ],
 )
 def test_wrong_questions(asked: dict[str, object], message: str):
@@ -257,7 +259,7 @@ def test_wrong_questions(asked: dict[str, object], message: str):
 
 
 def test_weights_are_refused():
-    with pytest.raises(InputError, match="sums of weights do not say how many samples they are of"):
+    with pytest.raises(InputError, match="sums of weights do not give the number of samples"):
         one(Counts(tp=1.5, fp=1, fn=1, tn=1), "recall")
 
 

@@ -47,7 +47,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "expected normalization to be 'sigmoid' or None, got 'soft",
     ),
     "raw": (lambda: BinaryROC(normalization=None, inputs="logits"), "inputs='logits' are normalized: leave"),
-    "coarse": (lambda: BinaryEvaluation("logits", resolution=9), "resolution=9 is of scores, which are not kept"),
+    "coarse": (lambda: BinaryEvaluation("logits", resolution=9), "resolution=9 needs the scores: declare curves=True"),
     "aurok": (lambda: BinaryEvaluation("logits", statistics=["aurok"]), "no statistic 'aurok': did you mean 'auroc'"),
     "bound": (
         lambda: BinaryRecallAtFixedPrecision(2.0),

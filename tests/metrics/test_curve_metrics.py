@@ -322,6 +322,31 @@ def test_an_averaged_curve_of_nothing_is_no_number(average: str, thresholds: Any
     assert result(metrics.MulticlassEER(CLASSES, thresholds, average), nothing).isnan()
 
 
+@pytest.mark.parametrize("thresholds", ["fine", None, 7], ids=str)
+def test_log_auc_of_nothing_is_no_number(thresholds: Any) -> None:
+    for name in ("BinaryLogAUC", "MulticlassLogAUC", "MultilabelLogAUC"):
+        preds, target = batch(task_of(name), 0)
+        metric = getattr(metrics, name)(*arguments(name), thresholds=thresholds)
+        assert metric(preds[:0], target[:0]).isnan().all()
+        assert not metric(preds, target).isnan().any()
+
+
+@pytest.mark.filterwarnings("ignore:No (positive|negative) samples")
+def test_log_auc_of_a_label_without_a_sample_that_counts_is_that_of_an_absent_one() -> None:
+    preds, target = batch("Multilabel", 0)
+    target[:, 1] = -1
+    found = result(metrics.MultilabelLogAUC(LABELS, thresholds=None, ignore_index=-1), (preds, target))
+    alone = result(metrics.BinaryLogAUC(thresholds=None), (preds[:, 0], target[:, 0]))
+    assert found[1] == 0
+    assert found[0] == alone
+
+
+@pytest.mark.parametrize("kind", [metrics.BinaryLogAUC, peer.BinaryLogAUC], ids=["here", "torchmetrics"])
+def test_log_auc_of_one_threshold_is_that_of_torchmetrics(kind: Any) -> None:
+    with pytest.warns(UserWarning, match="(?i)at least two"):
+        assert result(kind(thresholds=[0.5]), batch("Binary", 0)) == 0
+
+
 # ---- beside others
 
 
@@ -376,3 +401,32 @@ def test_forward_gives_the_batch_and_keeps_all(name: str) -> None:
     assert_same(made[0].compute(), result(made[2], first, second))
     made[0].reset()
     assert_same(result(made[0], second), result(made[3], second))
+
+
+@pytest.mark.parametrize("declared", ["logits", "auto"])
+def test_a_micro_average_tells_all_scores_apart(declared: str) -> None:
+    """Of logits whose sigmoids are all 1, and of double-precision scores that single precision does not tell apart."""
+    generator = torch.Generator().manual_seed(0)
+    if declared == "logits":
+        scores = 40 + torch.randint(0, 9, (30, LABELS), generator=generator).double()
+    else:
+        scores = 0.5 + 1e-12 * torch.randint(0, 9, (30, LABELS), generator=generator).double()
+    target = torch.randint(2, scores.shape, generator=generator)
+    expected = sklearn.roc_auc_score(target.ravel(), scores.ravel())
+    precision = sklearn.average_precision_score(target.ravel(), scores.ravel())
+    options: Any = {"average": "micro", "thresholds": None, "inputs": declared}
+    assert metrics.MultilabelAUROC(LABELS, **options)(scores, target) == pytest.approx(expected)
+    assert metrics.MultilabelAveragePrecision(LABELS, **options)(scores, target) == pytest.approx(precision)
+
+
+@pytest.mark.parametrize(("above", "negatives"), [(1, 3), (2, 5), (1, 6), (3, 7), (4, 9), (3, 11)])
+@pytest.mark.parametrize("thresholds", [None, [0.1, 0.5]], ids=["stored", "given"])
+def test_of_two_points_equally_near_an_equal_error_rate_is_that_of_the_higher_threshold(
+    above: int, negatives: int, thresholds: Any
+) -> None:
+    """Half of the positives are missed at both; false-positive rates of k / n and 1 - k / n are equally far from it."""
+    no = torch.tensor([0.95] * above + [0.45] * (negatives - 2 * above) + [0.05] * above)
+    scores, target = torch.cat((torch.tensor([0.95, 0.05]), no)), torch.tensor([1, 1] + [0] * negatives)
+    metric = metrics.BinaryEER(thresholds=thresholds)
+    metric.update(scores, target)
+    assert float(metric.compute()) == pytest.approx((1 / 2 + above / negatives) / 2)

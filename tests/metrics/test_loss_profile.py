@@ -206,7 +206,7 @@ def test_being_sure_and_wrong_is_infinite_and_no_samples_are_no_number() -> None
     assert certain.temperature == profiled("binary", others).profile().temperature, "of what it can change"
     finding = explain_loss(certain, before=profiled("binary", others).profile())
     assert finding.code == "infinite-loss"
-    assert "1 of 4 samples gave a probability of 0" in finding.text()
+    assert "1 of 4 samples gave the truth a probability of 0" in finding.text()
     assert "nan" not in finding.text()
     masked = profiled("classes", (torch.tensor([[-torch.inf, 1.0, 2.0, 3.0]] * 2), torch.tensor([0, 1]))).profile()
     assert (masked.loss, masked.infinite) == (torch.inf, 1)
@@ -348,10 +348,11 @@ def test_a_loss_that_rises_by_confidence_is_told_from_one_that_rises_by_errors()
     worse.update(logits * torch.tensor([1.0, -1.0]).repeat(2_500), target)
     finding = surer.explain("loss", "accuracy", before=before)
     assert finding.code == "loss-rises-by-confidence"
+    assert "(refinement: the loss that no temperature removes)" in finding.text()
     exact = profiled("binary", (logits * 5, target)).profile()
     for name in ("loss", "accuracy", "refinement", "temperature"):
         assert finding.evidence[name] == pytest.approx(getattr(exact, name), rel=2e-3), "to the width of a bin"
-    assert "(TemperatureScaling) brings the loss to" in finding.text()
+    assert "(TemperatureScaling) lowers the loss to" in finding.text()
     assert worse.explain("loss", "accuracy", before=before).code == "loss-rises"
     assert surer.explain("log_loss", "accuracy").code == "too-sure"
     assert before.explain("accuracy", "loss").code == "loss-and-accuracy"
@@ -375,7 +376,7 @@ def test_other_tasks_explain_their_loss() -> None:
     for evaluation, words in ((BinaryEvaluation("logits"), "curves=True"), (many, "hamming_accuracy")):
         with pytest.raises((InputError, DeclarationError), match=words):
             evaluation.explain("loss", "accuracy")
-    with pytest.raises(InputError, match="expected the loss beside 'accuracy', got 'f1'"):
+    with pytest.raises(InputError, match="expected the loss together with 'accuracy', got 'f1'"):
         BinaryEvaluation("logits", curves=True).explain("loss", "f1")
 
 
@@ -389,7 +390,7 @@ def test_an_explained_loss_is_the_reported_one_however_sure() -> None:
         assert finding.evidence["loss"] == pytest.approx(float(losses("binary", logits, target).mean()), rel=1e-5)
         assert finding.evidence["accuracy"] == pytest.approx(float(values["accuracy"])), "at its own threshold"
     for other in ("loss", "log_loss"):
-        with pytest.raises(InputError, match=f"expected the loss beside 'accuracy', got '{other}'"):
+        with pytest.raises(InputError, match=f"expected the loss together with 'accuracy', got '{other}'"):
             evaluation.explain("loss", other)
 
 

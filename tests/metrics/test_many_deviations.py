@@ -13,6 +13,7 @@ import torch
 from many_metrics import AVERAGES, CLASSES, IGNORED, KINDS, READINGS, Case, assert_same
 from torchmetrics import classification as peer_metrics
 from torchmetrics.functional import classification as peer_functions
+from versions import UNDEFINED
 
 from lightning_evalkit import MulticlassEvaluation, MultilabelEvaluation, functional, metrics
 from lightning_evalkit.errors import DeclarationError, InputError
@@ -346,3 +347,26 @@ def test_zero_division_of_class_averages_is_scikit_learn(zero_division: float) -
         given = {"average": average, "zero_division": zero_division, "labels": range(6)}
         there = quietly(AVERAGED[base], truth.numpy(), said.numpy(), **given)
         assert value.item() == pytest.approx(there, abs=1e-6), name
+
+
+@UNDEFINED.since()
+def test_no_point_of_a_curve_has_a_precision_of_nothing() -> None:
+    """No score reaches the thresholds: precision is 0/0 at each, which torchmetrics takes for the best."""
+    scores, target = torch.tensor([0.05]), torch.tensor([1])
+    ours, theirs = (
+        module.BinaryPrecisionAtFixedRecall(min_recall=0.0, thresholds=[0.1, 0.5])(scores, target)
+        for module in (metrics, peer_metrics)
+    )
+    assert float(ours[0]) == 0
+    assert math.isnan(ours[1])
+    assert math.isnan(theirs[0])
+
+
+def test_averaged_stat_scores_of_a_single_sample_are_those_of_a_sample() -> None:
+    """One of three labels has two of three places right: its mean over labels has five numbers, not three."""
+    preds, target = torch.zeros(1, 3, 3).long(), torch.zeros(1, 3, 3).long()
+    target[0, 0, 0] = 1
+    options: dict[str, Any] = {"average": "macro", "multidim_average": "samplewise"}
+    ours = metrics.MultilabelStatScores(3, **options)(preds, target)
+    assert ours.tolist() == [pytest.approx([0, 0, 8 / 3, 1 / 3, 1 / 3])]
+    assert peer_metrics.MultilabelStatScores(3, **options)(preds, target).shape == (3,)

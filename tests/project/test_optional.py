@@ -66,6 +66,7 @@ def test_parts_that_need_more_say_what_to_install():
         "lightning_evalkit.modules": "lightning",
         "lightning_evalkit.data": "lightning",
         "lightning_evalkit.sinks.figures": "matplotlib",
+        "lightning_evalkit.sinks.raster": "matplotlib",
         "lightning_evalkit.sinks.tensorboard": "tensorboard",
         "lightning_evalkit.sinks.terminal": "rich",
         "lightning_evalkit.cli": "jsonargparse",

@@ -5,7 +5,7 @@ from pathlib import Path
 from lightning_evalkit.diagnosis.rules import RULES
 
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
-HEAD = "# Rules\n\nWhat [Diagnose](diagnosis.md) looks for. This page is written from the table of rules.\n"
+HEAD = "# Rules\n\n[Diagnose](diagnosis.md) asks these rules. This page is generated from their table.\n"
 
 
 def test_the_page_is_up_to_date() -> None:

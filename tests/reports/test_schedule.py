@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from tensorboard_runs import events, image_steps
 from test_tensorboard_curves import Trained, fit
 
+from lightning_evalkit import MulticlassEvaluation
 from lightning_evalkit.callbacks import TensorBoardReport
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.reports.schedule import SHARE, Schedule
+from lightning_evalkit.reports.snapshot import Snapshot, explanation
 
 
 class Clock:
@@ -73,3 +76,29 @@ def test_by_default_validation_is_drawn_once_in_a_short_run_and_training_never(t
 def test_an_unknown_stage_is_refused():
     with pytest.raises(DeclarationError, match="'valid' in stages is not known: did you mean 'val'"):
         TensorBoardReport(stages=["valid"])
+
+
+# ---- snapshots
+
+
+@pytest.mark.parametrize("curves", [True, False])
+def test_a_snapshot_reads_its_counts_and_changes_nothing(curves: bool):
+    """It holds the totals themselves: those of curves are megabytes, and copies of them took longer than drawing."""
+    evaluation = MulticlassEvaluation("logits", 3, curves=curves, confusion_matrix=True, zero_division=0.0)
+    scores, target = torch.eye(3).repeat(20, 1), torch.arange(60) % 3
+    evaluation.update(scores, target)
+    expected = evaluation.compute()
+    snapshot = Snapshot("val/", "", "", 0, evaluation, evaluation.tally.global_totals)
+    evaluation.reset()
+    evaluation.update(scores, (target + 1) % 3)
+    now = evaluation.compute()
+    counted = snapshot.counted
+    assert counted.tally.sync_on_compute is False
+    assert counted.tally.totals.integers is snapshot.totals.integers
+    assert counted.confusion_matrix.tolist() == [[20, 0, 0], [0, 20, 0], [0, 0, 20]]
+    assert {name: float(value) for name, value in counted.compute().items()} == expected
+    assert "are equal" in explanation(counted)
+    assert counted.tally.counter is evaluation.tally.counter
+    assert evaluation.tally.sync_on_compute is True
+    assert {name: float(value) for name, value in evaluation.compute().items()} == now
+    assert evaluation.confusion_matrix.diagonal().sum() == 0

@@ -28,7 +28,7 @@ from torch import nn
 
 from lightning_evalkit import Counts
 from lightning_evalkit.diagnosis import explain
-from lightning_evalkit.sinks import figures, tensorboard
+from lightning_evalkit.sinks import tensorboard, thumbnails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,7 +149,6 @@ def test_images_show_the_matrices_of_scikit_learn(server: Server, task: str, sta
     tag = f"{stage}/confusion_matrix"
     images = server.get("images/images", run=task, tag=tag, sample=0)
     assert [image["step"] for image in images] == STEPS[stage]
-    draw = figures.label_counts if task == "multilabel" else figures.confusion_matrix
     names = ("negative", "positive") if task == "binary" else CLASSES
     for image, epoch in zip(images, AT[stage], strict=True):
         (query,) = urllib.parse.parse_qs(image["query"])["blob_key"]
@@ -158,7 +157,7 @@ def test_images_show_the_matrices_of_scikit_learn(server: Server, task: str, sta
             seen = np.asarray(shown.convert("RGB"))
         title = stage if stage == "test" else f"{stage} · epoch {epoch}"
         matrix = torch.from_numpy(numbers(task, stage, epoch)["matrix"])
-        assert np.array_equal(seen, in_a_file(draw(matrix, names, title)))
+        assert np.array_equal(seen, in_a_file(thumbnails.counts(matrix, names, title)))
 
 
 def plain(text: str) -> str:
@@ -280,6 +279,6 @@ def test_two_processes_draw_once_and_count_together(tmp_path: Path):
         assert [image.step for image in shown] == [half - 1, 2 * half - 1]
         for epoch, image in enumerate(shown):
             title, matrix = drawing("binary", stage, epoch)
-            expected = figures.confusion_matrix(torch.tensor(matrix), ("negative", "positive"), title)
+            expected = thumbnails.counts(torch.tensor(matrix), ("negative", "positive"), title)
             with Image.open(io.BytesIO(image.encoded_image_string)) as seen:
                 assert np.array_equal(np.asarray(seen.convert("RGB")), in_a_file(expected))

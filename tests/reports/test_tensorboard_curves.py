@@ -28,7 +28,7 @@ from lightning_evalkit.callbacks import TensorBoardReport
 from lightning_evalkit.evaluation.curve_panels import panels
 from lightning_evalkit.evaluation.score_snapshot import score_snapshot
 from lightning_evalkit.reports.drawing import CURVES
-from lightning_evalkit.sinks import figures, tensorboard
+from lightning_evalkit.sinks import figures, tensorboard, thumbnails
 from lightning_evalkit.sinks.panels import Line, Panel
 from lightning_evalkit.statistics import SCORE_STATISTICS, exists
 
@@ -189,7 +189,7 @@ def test_images_show_the_curves_of_each_epoch(shown: Shown, task: str):
             assert decoded.format == "PNG"
             assert decoded.width <= 600  # a thumbnail is half as wide, and its letters still half as large
             seen = np.asarray(decoded.convert("RGB"))
-        assert np.array_equal(seen, in_a_file(figures.panels([panel], f"val · epoch {EPOCHS - 1}")))
+        assert np.array_equal(seen, in_a_file(thumbnails.panel(panel, f"val · epoch {EPOCHS - 1}")))
 
 
 # ---- from the state alone
@@ -352,7 +352,8 @@ def test_an_evaluation_without_curves_is_drawn_without(tmp_path: Path):
 
 
 def test_fewer_epochs_are_drawn_and_always_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(figures, "pixels", lambda _: np.zeros((2, 2, 3), dtype=np.uint8))  # not drawn in full
+    unseen = np.zeros((2, 2, 3), dtype=np.uint8)  # not drawn in full
+    monkeypatch.setattr(thumbnails, "fitted", lambda _: unseen)
     module = Trained()
     fit(tmp_path, module, report=TensorBoardReport(every_n_epochs=2), max_epochs=3)
     assert image_steps(tmp_path, "val/roc") == [5, 8]
@@ -372,7 +373,7 @@ def test_tags_have_prefix_and_postfix_and_many_classes_no_pr_curve(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("place", "name", "doing"),
-    [(tensorboard, "add_pr_curve", "draw the curves"), (figures, "panels", "draw the curves")],
+    [(tensorboard, "add_pr_curve", "draw the curves"), (thumbnails, "panel", "draw the curves")],
 )
 def test_a_failure_is_told_once_and_training_goes_on(
     place: Any, name: str, doing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,13 +24,14 @@ from lightning_evalkit import BinaryEvaluation, Counts
 from lightning_evalkit.callbacks import TensorBoardReport
 from lightning_evalkit.diagnosis import explain
 from lightning_evalkit.errors import DeclarationError, InputError
-from lightning_evalkit.sinks import figures, tensorboard
+from lightning_evalkit.sinks import figures, tensorboard, thumbnails
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 
 pytestmark = [
@@ -226,15 +227,13 @@ def drawings(monkeypatch: pytest.MonkeyPatch) -> list[Drawing]:
     """Titles and counts of all figures."""
     noted: list[Drawing] = []
 
-    def noting(draw: Callable[..., Figure]) -> Callable[..., Figure]:
-        def noted_too(matrix: Tensor, names: Any, title: str = "") -> Figure:
-            noted.append((title, matrix.tolist()))
-            return draw(matrix, names, title)
+    draw = thumbnails.counts
 
-        return noted_too
+    def noting(matrix: Tensor, names: Any, title: str = "") -> NDArray[np.uint8]:
+        noted.append((title, matrix.tolist()))
+        return draw(matrix, names, title)
 
-    for name in ("confusion_matrix", "label_counts"):
-        monkeypatch.setattr(figures, name, noting(getattr(figures, name)))
+    monkeypatch.setattr(thumbnails, "counts", noting)
     return noted
 
 
@@ -473,7 +472,7 @@ def test_a_failure_to_draw_is_told_once_and_training_goes_on(tmp_path: Path, mon
     def broken(*_: Any) -> None:
         raise ValueError("no canvas")
 
-    monkeypatch.setattr(figures, "pixels", broken)
+    monkeypatch.setattr(thumbnails, "fitted", broken)
     with pytest.warns(
         UserWarning, match="could not draw the confusion matrix under 'val/': ValueError: no canvas"
     ) as caught:

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 HUGE = 10**9
 PAIR = torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
 SUMS = (
+    "MulticlassCalibrationError",
     "MulticlassHingeLoss",
     "MultilabelCoverageError",
     "MultilabelRankingAveragePrecision",
     "MultilabelRankingLoss",
 )
-"""Two sums each, whatever the number of classes or labels."""
+"""A few sums each, whatever the number of classes or labels."""
 BUILDS: dict[str, Callable[[], Any]] = {
     "classes": lambda: MulticlassEvaluation("labels", HUGE),
     "named_later": lambda: MulticlassEvaluation("logits", HUGE, per_class=True),

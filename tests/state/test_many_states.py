@@ -166,7 +166,7 @@ def test_an_ignored_class_does_not_make_an_explanation_wrong() -> None:
     evaluation = MulticlassEvaluation("labels", 3, ignore_index=0)
     evaluation.update(torch.tensor([0, 1, 2, 1, 2, 0]), torch.tensor([0, 1, 2, 2, 1, 1]))
     finding = evaluation.explain("accuracy", "one_vs_rest_accuracy/macro")
-    assert finding.headline.endswith("0.4 and 0.5.")
+    assert ": 0.4 and 0.5;" in finding.headline
     assert finding.code != "one-vs-rest-inflates" or "= 0.5." in finding.reasons[0]
 
 

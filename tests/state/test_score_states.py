@@ -76,7 +76,8 @@ def test_an_update_reads_nothing_back_and_adds_in_order(name: str) -> None:
 # ---- compiled
 
 
-COMPILED = ("binary_logits", "binary_weighted", "classes_ignoring", "labels", "given", "calibration_classes")
+CALIBRATION = ("calibration", "calibration_classes", "calibration_weighted", "calibration_declared")
+COMPILED = ("binary_logits", "binary_weighted", "classes_ignoring", "labels", "given", *CALIBRATION)
 
 
 @compiles
@@ -125,6 +126,7 @@ def test_compiled_bad_scores_are_found_out() -> None:
 
 
 JOINED = {name: EVALUATIONS[name] for name in ("binary_logits", "binary_weighted", "classes_ignoring", "labels")}
+JOINED |= {name: METRICS[name] for name in CALIBRATION}
 GATHERED = {name: METRICS[name] for name in ("exact", "exact_classes", "exact_labels")}
 LAYOUTS = ("uneven", "empty_last", "empty_first")
 
@@ -156,7 +158,7 @@ class Joined:
 def asked(counting: Any) -> None:
     """Everything that can be asked after a compute."""
     if not hasattr(counting, "tally"):
-        counting.bounds()
+        counting.compute() if "Calibration" in counting.title else counting.bounds()
         return
     name = None if isinstance(counting, BinaryEvaluation) else "1"
     for question in (counting.roc, counting.precision_recall_curve, counting.reliability):

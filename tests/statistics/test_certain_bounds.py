@@ -235,12 +235,11 @@ def test_bounds_where_the_precision_is_single_reach_further() -> None:
 # ---- counts and weights of any size
 
 
-def histogram(yes: list[Any], no: list[Any], kind: torch.dtype, error: float = 0.0) -> ScoreCounts:
+def histogram(yes: list[Any], no: list[Any], kind: torch.dtype, alone: bool = False) -> ScoreCounts:
     size = len(yes)
     edge = torch.linspace(0, 1, size, dtype=torch.float64)
-    alone = torch.zeros(size, dtype=torch.bool)
     parts = (torch.tensor(part, dtype=kind).unsqueeze(0) for part in (yes, no))
-    return ScoreCounts(*parts, Limits(alone, edge, edge, Edges(edge, edge, False)), error=error)
+    return ScoreCounts(*parts, Limits(torch.full((size,), alone), edge, edge, Edges(edge, edge, False)))
 
 
 def exact_ends(yes: list[int], no: list[int]) -> dict[str, tuple[Fraction, Fraction]]:
@@ -280,10 +279,48 @@ def test_many_negatives_in_a_bin_leave_the_lower_end_of_average_precision_below(
     assert low == pytest.approx(float(least), rel=1e-9)
 
 
-@given(power=st.integers(-900, 900), data=st.data())
-def test_a_common_factor_of_all_weights_moves_no_bound(power: int, data: st.DataObject) -> None:
-    parts = [data.draw(st.lists(weights, min_size=3, max_size=3)) for _ in range(2)]
-    ours, scaled = (histogram(*([w * f for w in part] for part in parts), torch.float64) for f in (1.0, 2.0**power))
+@pytest.mark.parametrize("alone", [False, True], ids=["bins", "values"])
+@given(
+    power=st.integers(-1074, 1010),
+    parts=st.lists(st.lists(st.integers(0, 50), min_size=3, max_size=3).filter(any), min_size=2, max_size=2),
+)
+def test_a_power_of_two_of_all_weights_moves_neither_value_nor_bound(
+    alone: bool, power: int, parts: list[list[int]]
+) -> None:
+    ours, scaled = (
+        histogram(*([math.ldexp(w, by) for w in part] for part in parts), torch.float64, alone=alone)
+        for by in (0, power)
+    )
     for name in EXACT:
         for one, other in zip(getattr(curves, name)(ours), getattr(curves, name)(scaled), strict=True):
-            assert float(one) == pytest.approx(float(other), rel=1e-12)
+            assert float(one) == pytest.approx(float(other), rel=1e-14, abs=0)
+
+
+amounts = st.one_of(
+    st.just(0.0),
+    st.builds(math.ldexp, st.integers(1, 7), st.sampled_from([-1074, -1073, -1060, -1022, -600, -530, 0, 500, 1018])),
+    st.builds(math.ldexp, st.floats(1, 2), st.integers(-1074, 1018)),
+)
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["bins", "values"])
+@given(
+    yes=st.lists(amounts, min_size=3, max_size=3).filter(any), no=st.lists(amounts, min_size=3, max_size=3).filter(any)
+)
+def test_bounds_of_weights_of_any_size_hold_the_exact_value(alone: bool, yes: list[float], no: list[float]) -> None:
+    """Scores of one bin are taken to be equal, which they may be."""
+    rows: Rows = [
+        (place, answer, Fraction(weight))
+        for answer, part in ((True, yes), (False, no))
+        for place, weight in enumerate(part)
+    ]
+    scores = histogram(yes, no, torch.float64, alone=alone)
+    for name, exact in EXACT.items():
+        found, expected = getattr(curves, name)(scores), exact([row for row in rows if row[2]])
+        low, value, high = (float(part) for part in found)
+        assert value == pytest.approx(float(expected), rel=1e-12, abs=1e-250)
+        below_one = 0 < 1 - expected < Fraction(2) ** -900  # which no double tells from 1
+        assert Fraction(low) <= (1 if below_one else expected) <= Fraction(high)
+        assert low <= value <= high
+        if alone:
+            assert high - low <= 1e-12

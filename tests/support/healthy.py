@@ -6,18 +6,16 @@ from typing import Any
 
 import misused
 import torch
-from lightning.pytorch import Callback, LightningDataModule, LightningModule
-from misused import loader
+from misused import KITS, loader
 from torch import Tensor, nn
 from torchmetrics import MaxMetric, MeanMetric, MetricCollection
-from torchmetrics import classification as stock
 
 from lightning_evalkit import BinaryEvaluation
 
 STAGES = ("train", "val", "test")
 
 
-class Healthy(misused.Steps, LightningModule):
+class Healthy(misused.Steps):
     """One step for all stages; ``count`` is each module's own."""
 
     def count(self, stage: str, logits: Tensor, target: Tensor, loader: int = 0) -> None: ...
@@ -28,6 +26,9 @@ class Healthy(misused.Steps, LightningModule):
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
         self.count("val", logits, target, loader)
 
+    def both(self) -> MetricCollection:
+        return MetricCollection([self.kit.BinaryAccuracy(), self.kit.BinaryF1Score()])
+
     def configure_optimizers(self) -> Any:
         return torch.optim.SGD(self.parameters(), 1.0)
 
@@ -35,13 +36,9 @@ class Healthy(misused.Steps, LightningModule):
         self.count("test", self.network(batch[0]).squeeze(-1), batch[1], dataloader_idx)
 
 
-def both() -> MetricCollection:
-    return MetricCollection([stock.BinaryAccuracy(), stock.BinaryF1Score()])
-
-
 class CollectionPerStage(Healthy):
     def make(self) -> None:
-        self.train_metrics, self.val_metrics, self.test_metrics = (both().clone(prefix=f"{s}/") for s in STAGES)
+        self.train_metrics, self.val_metrics, self.test_metrics = (self.both().clone(prefix=f"{s}/") for s in STAGES)
 
     def count(self, stage: str, logits: Tensor, target: Tensor, loader: int = 0) -> None:
         metrics = getattr(self, f"{stage}_metrics")
@@ -51,7 +48,7 @@ class CollectionPerStage(Healthy):
 
 class InModuleDict(Healthy):
     def make(self) -> None:
-        self.held = nn.ModuleDict({f"{stage}_f1": stock.BinaryF1Score() for stage in STAGES})
+        self.held = nn.ModuleDict({f"{stage}_f1": self.kit.BinaryF1Score() for stage in STAGES})
 
     def count(self, stage: str, logits: Tensor, target: Tensor, loader: int = 0) -> None:
         self.held[f"{stage}_f1"].update(logits.sigmoid(), target)
@@ -60,7 +57,7 @@ class InModuleDict(Healthy):
 
 class SeveralLoaders(Healthy):
     def make(self) -> None:
-        self.val_f1s, self.test_f1s = (nn.ModuleList(stock.BinaryF1Score() for _ in range(2)) for _ in range(2))
+        self.val_f1s, self.test_f1s = (nn.ModuleList(self.kit.BinaryF1Score() for _ in range(2)) for _ in range(2))
 
     def count(self, stage: str, logits: Tensor, target: Tensor, loader: int = 0) -> None:
         if stage != "train":
@@ -73,7 +70,7 @@ class ByHand(Healthy):
     """Update in the step; compute, log and reset when the epoch ends."""
 
     def make(self) -> None:
-        self.metrics = nn.ModuleDict({f"{stage}_": both() for stage in STAGES})
+        self.metrics = nn.ModuleDict({f"{stage}_": self.both() for stage in STAGES})
 
     def count(self, stage: str, logits: Tensor, target: Tensor, loader: int = 0) -> None:
         self.metrics[f"{stage}_"].update(logits.sigmoid(), target)
@@ -111,7 +108,7 @@ class TwoNetworks(Healthy):
     def make(self) -> None:
         self.automatic_optimization = False
         self.generator = nn.Linear(4, 4)
-        self.accuracy, self.val_size = stock.BinaryAccuracy(), MeanMetric()
+        self.accuracy, self.val_size = self.kit.BinaryAccuracy(), MeanMetric()
 
     def training_step(self, batch: Any, batch_idx: int) -> None:
         real = batch[0]
@@ -166,7 +163,7 @@ class CountedInHooks(Healthy):
     """The step returns its outputs, and a hook counts them."""
 
     def make(self) -> None:
-        self.train_mean, self.f1 = MeanMetric(), stock.BinaryF1Score()
+        self.train_mean, self.f1 = MeanMetric(), self.kit.BinaryF1Score()
 
     def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         return self.network(batch[0]).squeeze(-1).sigmoid()
@@ -208,7 +205,7 @@ class Ranking(Healthy):
     def make(self) -> None:
         self.areas = nn.ModuleDict(
             {
-                stage: MetricCollection([stock.BinaryAUROC(), stock.BinaryAveragePrecision(thresholds=50)])
+                stage: MetricCollection([self.kit.BinaryAUROC(), self.kit.BinaryAveragePrecision(thresholds=50)])
                 for stage in STAGES[1:]
             }
         )
@@ -227,7 +224,10 @@ class SeveralClasses(Healthy):
         self.metrics = nn.ModuleDict(
             {
                 stage: MetricCollection(
-                    [stock.MulticlassAccuracy(2, average="micro"), stock.MulticlassF1Score(**options, average="macro")],
+                    [
+                        self.kit.MulticlassAccuracy(2, average="micro"),
+                        self.kit.MulticlassF1Score(**options, average="macro"),
+                    ],
                     prefix=f"{stage}/",
                 )
                 for stage in STAGES[1:]
@@ -244,7 +244,7 @@ class OnStepAndEpoch(Healthy):
     """The value of every batch on the progress bar, and that of the epoch, from one call of the object."""
 
     def make(self) -> None:
-        self.train_f1, self.val_f1 = stock.BinaryF1Score(), stock.BinaryF1Score()
+        self.train_f1, self.val_f1 = self.kit.BinaryF1Score(), self.kit.BinaryF1Score()
 
     def count(self, stage: str, logits: Tensor, target: Tensor, loader: int = 0) -> None:
         if stage != "test":
@@ -286,11 +286,13 @@ class Returns(Healthy):
         return self.validation_step(batch, batch_idx)
 
 
-class OwnsMetrics(Callback):
+class OwnsMetrics:
     """A callback with metrics of its own, for training and for validation."""
 
+    kit: Any = KITS["stock"]
+
     def __init__(self) -> None:
-        self.train_size, self.accuracy = MeanMetric(), stock.BinaryAccuracy()
+        self.train_size, self.accuracy = MeanMetric(), self.kit.BinaryAccuracy()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:
         self.train_size.update(outputs["loss"] if outputs else 0.0)
@@ -307,7 +309,7 @@ class OwnsMetrics(Callback):
         self.accuracy.reset()
 
 
-class Data(LightningDataModule):
+class Data:
     """Few rows, which a linear network learns in three epochs, so that its probabilities come true."""
 
     def __init__(self, loaders: int = 1) -> None:
@@ -322,6 +324,13 @@ class Data(LightningDataModule):
 
     def test_dataloader(self) -> Any:
         return self.val_dataloader()
+
+
+def made(kind: type, package: Any, kit: str = "stock", *arguments: Any) -> Any:
+    """A module, a callback or data of Lightning's package, with the metrics of a kit."""
+    bases = {OwnsMetrics: "Callback", Data: "LightningDataModule"}
+    base = getattr(package, bases.get(kind, "LightningModule"))
+    return type(kind.__name__, (kind, base), {"kit": KITS[kit]})(*arguments)
 
 
 MODULES = (

@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
-from torchmetrics import MaxMetric, MeanMetric, MetricCollection, MinMaxMetric, RunningMean
-from torchmetrics import classification as stock
+from torchmetrics import MaxMetric, MetricCollection, MinMaxMetric, RunningMean, classification
 
-from lightning_evalkit import BinaryEvaluation
+from lightning_evalkit import BinaryEvaluation, metrics
 
 CLASSES = 4
 
@@ -23,7 +22,9 @@ def loader(rows: int = 90, batch: int = 16, seed: int = 0) -> DataLoader[Any]:
 
 
 class Steps:
-    """What all modules here do; ``make``, ``train``, ``val`` and ``end`` are theirs."""
+    """What all modules here do; ``make``, ``train``, ``val`` and ``end`` are theirs, and ``kit`` makes the metrics."""
+
+    kit: Any = classification
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +57,7 @@ class Steps:
 
 class Good(Steps):
     def make(self) -> None:
-        self.train_f1, self.f1 = stock.BinaryF1Score(), stock.BinaryF1Score()
+        self.train_f1, self.f1 = self.kit.BinaryF1Score(), self.kit.BinaryF1Score()
 
     def train_with(self, logits: Tensor, target: Tensor) -> None:
         self.train_f1.update(logits.sigmoid(), target)
@@ -80,7 +81,7 @@ class OneForBoth(Good):
 
 class Reset(Steps):
     def make(self) -> None:
-        self.f1 = stock.BinaryF1Score()
+        self.f1 = self.kit.BinaryF1Score()
 
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
         self.f1.update(logits.sigmoid(), target)
@@ -116,7 +117,7 @@ class Range(Steps):
     """A wrapper that knows the lowest and the highest value over epochs, also after a reset."""
 
     def make(self) -> None:
-        self.range = MinMaxMetric(stock.BinaryF1Score())
+        self.range = MinMaxMetric(self.kit.BinaryF1Score())
 
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
         self.range.update(logits.sigmoid(), target)
@@ -145,7 +146,7 @@ class Macro(Steps):
     def make(self) -> None:
         made = {"num_classes": CLASSES, "average": self.average}
         self.metrics = MetricCollection(
-            [stock.MulticlassAccuracy(CLASSES, average="micro"), stock.MulticlassF1Score(**made)]
+            [self.kit.MulticlassAccuracy(CLASSES, average="micro"), self.kit.MulticlassF1Score(**made)]
         )
 
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
@@ -165,7 +166,7 @@ class OneAccuracy(Steps):
     averages: tuple[str, ...] = ("micro",)
 
     def make(self) -> None:
-        self.found = nn.ModuleList(stock.MulticlassAccuracy(2, average=each) for each in self.averages)
+        self.found = nn.ModuleList(self.kit.MulticlassAccuracy(2, average=each) for each in self.averages)
 
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
         for metric in self.found:
@@ -185,7 +186,7 @@ class Registered(Steps):
     container: Any = nn.ModuleDict
 
     def make(self) -> None:
-        self.held = self.container({"f1": stock.BinaryF1Score()})
+        self.held = self.container({"f1": self.kit.BinaryF1Score()})
 
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
         self.held["f1"].update(logits.sigmoid(), target)
@@ -201,7 +202,7 @@ class InPlainDict(Registered):
 
 class Declared(Steps):
     def make(self) -> None:
-        self.auroc = stock.BinaryAUROC(thresholds=50)
+        self.auroc = self.kit.BinaryAUROC(thresholds=50)
 
     def scores(self, logits: Tensor) -> Tensor:
         return logits.sigmoid()
@@ -229,7 +230,7 @@ class Ranked(Declared):
 
 class PerLoader(Steps):
     def make(self) -> None:
-        self.f1s = nn.ModuleList(stock.BinaryF1Score() for _ in range(2))
+        self.f1s = nn.ModuleList(self.kit.BinaryF1Score() for _ in range(2))
 
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
         self.f1s[loader].update(logits.sigmoid(), target)
@@ -238,14 +239,14 @@ class PerLoader(Steps):
 
 class OneForLoaders(PerLoader):
     def make(self) -> None:
-        self.f1s = nn.ModuleList([stock.BinaryF1Score()] * 2)
+        self.f1s = nn.ModuleList([self.kit.BinaryF1Score()] * 2)
 
 
 class Apart(Steps):
     groups: Any = False
 
     def make(self) -> None:
-        cuts = {f"at_{cut}": stock.BinaryPrecision(threshold=cut / 10) for cut in (1, 5, 9)}
+        cuts = {f"at_{cut}": self.kit.BinaryPrecision(threshold=cut / 10) for cut in (1, 5, 9)}
         self.cuts, self.first = MetricCollection(cuts, compute_groups=self.groups), True
 
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
@@ -266,7 +267,7 @@ class Present(Steps):
     classes = 2
 
     def make(self) -> None:
-        self.recall = stock.MulticlassRecall(self.classes, average="macro")
+        self.recall = self.kit.MulticlassRecall(self.classes, average="macro")
 
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
         labels = (logits > 0).long()
@@ -283,12 +284,12 @@ class Whole(Steps):
     kind = torch.float32
 
     def make(self) -> None:
-        self.mean = MeanMetric()
+        self.mean = self.kit.BinaryHingeLoss()
         self.mean.set_dtype(self.kind)
 
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
-        self.mean.update(target.float())
-        self.log("share", self.mean)
+        self.mean.update(logits.sigmoid(), target)
+        self.log("hinge", self.mean)
 
 
 class LowPrecision(Whole):
@@ -364,7 +365,7 @@ class EachValue(Steps):
     """One number for each class, under a name of its own."""
 
     def make(self) -> None:
-        self.f1 = stock.MulticlassF1Score(2, average=None)
+        self.f1 = self.kit.MulticlassF1Score(2, average=None)
 
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
         self.f1.update((logits > 0).long(), target)
@@ -390,18 +391,18 @@ class ValidatedBefore(Steps):
     """Validated before it is trained: validate resets the state in inference mode, and fit may not change that."""
 
     def make(self) -> None:
-        self.mean = MeanMetric()
+        self.hinge = self.kit.BinaryHingeLoss()
 
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
-        self.mean.update(logits.square().mean())
-        self.log("val/size", self.mean)
+        self.hinge.update(logits.sigmoid(), target)
+        self.log("val/hinge", self.hinge)
 
 
 class ResetBefore(ValidatedBefore):
     """Fit begins with a state of its own."""
 
     def on_fit_start(self) -> None:
-        self.mean.reset()
+        self.hinge.reset()
 
 
 RAISING: dict[str, tuple[type[Steps], type[Steps]]] = {
@@ -431,6 +432,10 @@ MISUSES: dict[str, tuple[type[Steps], type[Steps]]] = {
 HEALTHY = (Good, Reset, Registered, Declared, PerLoader, Apart, Present, Whole, Own, OwnByHand, NoWeights, OneAccuracy)
 
 
-def module(package: Any, steps: type[Steps]) -> Any:
-    """One of these modules as a LightningModule of a package."""
-    return type(steps.__name__, (steps, package.LightningModule), {})()
+KITS = {"stock": classification, "own": metrics}
+"""The two packages with metrics of the same names."""
+
+
+def module(package: Any, steps: type[Steps], kit: str = "") -> Any:
+    """One of these modules as a LightningModule of a package, with the metrics of a kit or those it has."""
+    return type(steps.__name__, (steps, package.LightningModule), {"kit": KITS[kit]} if kit else {})()

@@ -125,6 +125,15 @@ METRICS = {
     "exact_labels": Variant(metric(MultilabelAveragePrecision, 3), "labels", {"thresholds": None, "weighted": True}),
     "calibration": Variant(metric(BinaryCalibrationError), "binary_logits"),
     "calibration_classes": Variant(metric(MulticlassCalibrationError, 4), "classes"),
+    "calibration_weighted": Variant(
+        metric(BinaryCalibrationError), "binary", {"weighted": True, "ignore_index": -1}, marked=-1
+    ),
+    "calibration_declared": Variant(
+        metric(MulticlassCalibrationError, 4),
+        "classes_logits",
+        {"inputs": "logits", "ignore_index": (1, -5)},
+        marked=-5,
+    ),
 }
 VARIANTS = EVALUATIONS | METRICS
 SUMMED = {name: variant for name, variant in VARIANTS.items() if not name.startswith("exact")}

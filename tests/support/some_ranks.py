@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import misused
 from torchmetrics import MeanMetric
-from torchmetrics import classification as stock
 
-from lightning_evalkit import BinaryEvaluation
+from lightning_evalkit import BinaryEvaluation, metrics
 from lightning_evalkit.callbacks import Diagnose
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ class OnEveryRank(misused.Steps):
     """Every rank computes, and one shows the number."""
 
     def make(self) -> None:
-        self.f1, self.loss = stock.BinaryF1Score(), MeanMetric()
+        self.f1, self.loss = self.kit.BinaryF1Score(), MeanMetric()
 
     def val_with(self, logits: Tensor, target: Tensor, loader: int) -> None:
         self.f1.update(logits.sigmoid(), target)
@@ -59,6 +58,18 @@ class Hidden(OnEveryRank):
         if self.trainer.is_global_zero:
             print("computed:", float(metric.compute()))
         self.f1.reset()
+
+
+class OwnUnderACondition(UnderACondition):
+    """With a metric of this package."""
+
+    kit = metrics
+
+
+class OwnHidden(Hidden):
+    """With a metric of this package."""
+
+    kit = metrics
 
 
 class HiddenOwn(Hidden):

@@ -20,7 +20,6 @@ from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lightning_evalkit.callbacks import TensorBoardReport
-from lightning_evalkit.sinks import figures
 from lightning_evalkit.sinks.png import png_of
 
 if TYPE_CHECKING:
@@ -43,9 +42,9 @@ def overlapping(labels: list[Text]) -> list[tuple[str, str]]:
     return [(a, b) for k, (a, box) in enumerate(boxes) for b, other in boxes[k + 1 :] if box.overlaps(other)]
 
 
-def in_a_file(figure: Figure) -> NDArray[np.uint8]:
-    """The pixels of a figure after they were written with 256 colours."""
-    with Image.open(io.BytesIO(png_of(figures.thumbnail(figure)))) as seen:
+def in_a_file(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The pixels of an image after they were written with 256 colours."""
+    with Image.open(io.BytesIO(png_of(pixels))) as seen:
         return np.asarray(seen.convert("RGB"))
 
 

@@ -1,1 +1,1 @@
-"""Parts of Diagnose: the watch over a running trainer, and the readings at the end of an epoch."""
+"""The parts of Diagnose: they watch a running trainer and read its metrics at the end of an epoch."""

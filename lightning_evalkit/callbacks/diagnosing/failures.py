@@ -1,4 +1,4 @@
-"""What the exception that ends a run says about its metrics."""
+"""Finds the metrics that an exception comes from when it ends a run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 INFERENCE = "inference tensor"
-"""Words of torch where an inference tensor is changed outside of inference mode."""
+"""The words of torch's error if an inference tensor is changed outside of inference mode."""
 
 
 def inference_states(exception: BaseException, paths: Mapping[int, str]) -> list[str]:
-    """The metrics whose state was made in inference mode, where changing it is what raised."""
+    """The metrics whose state was made in inference mode, if changing it raised this exception."""
     if not isinstance(exception, RuntimeError) or INFERENCE not in str(exception).lower():
         return []
     found = {id(metric): metric for metric in _metrics_in(exception) if _is_of_inference(metric)}

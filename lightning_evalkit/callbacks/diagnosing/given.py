@@ -48,14 +48,13 @@ class Given:
         self._facts: list[Tensor] = []
         self._merged: list[Tensor] = []
 
-    def update(self, update: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Replace the metric's ``update``: inspect the predictions, then count."""
+    def look(self, *args: Any, **kwargs: Any) -> None:
+        """Look at the predictions in the arguments of an update."""
         preds = args[0] if args else kwargs.get("preds")
-        if isinstance(preds, Tensor) and not torch.compiler.is_compiling() and preds.numel():
+        if isinstance(preds, Tensor) and preds.numel():
             self._facts.append(self._facts_of.of(preds))
             if len(self._facts) == MAX_PENDING:
                 self._merge()
-        return update(*args, **kwargs)
 
     def _merge(self) -> None:
         """Merge to lowest, highest, only labels, and the number of batches with values outside 0 to 1."""

@@ -1,4 +1,4 @@
-"""Reads the source of a module and of callbacks: which ``compute`` stands under a condition on the rank."""
+"""Finds calls of ``compute`` under a condition on the rank in the source of a module and of callbacks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RANKS = {"is_global_zero", "global_rank", "local_rank", "get_rank"}
-"""Names that make a condition one on the rank."""
+"""Names that show that a condition depends on the rank."""
 FOREIGN = ("lightning", "pytorch_lightning", "lightning_evalkit", "torch", "torchmetrics", "builtins", "abc")
 """Packages whose classes are not read."""
 JOINING = ("compute", "sync", "sync_context")
 EVERYWHERE = ""
-"""The condition of what all ranks reach."""
+"""The condition of a call that all ranks reach."""
 
 
 def guards(owner: object, module: Module) -> list[SeenGuard]:
@@ -42,7 +42,7 @@ def guards(owner: object, module: Module) -> list[SeenGuard]:
 
 
 def _functions(kind: type) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """The functions of a class and its parents that are not another package's."""
+    """The functions of a class and its parents, without those of other packages."""
     seen: set[str] = set()
     for each in kind.__mro__:
         if each.__module__.partition(".")[0] in FOREIGN:
@@ -59,7 +59,7 @@ def _functions(kind: type) -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def _names(tree: ast.FunctionDef, owner: object, module: Module) -> dict[str, object]:
-    """What the parameters of a hook are: the object itself and, of a callback, the module."""
+    """Map the parameters of a hook to objects: the owner itself and, if that is a callback, the module."""
     parameters = [each.arg for each in tree.args.args]
     known: dict[str, object] = dict(zip(parameters[:1], [owner], strict=False))
     return known if owner is module else known | dict(zip(parameters[2:3], [module], strict=False))
@@ -71,7 +71,7 @@ def _decorated(tree: ast.FunctionDef) -> str:
 
 
 def _calls(statements: Sequence[ast.stmt], condition: str) -> Iterator[tuple[ast.Attribute, str]]:
-    """Every call of a method that joins ranks, with the condition on the rank under which it stands."""
+    """Every call of a method that synchronises ranks, with the condition on the rank under which it stands."""
     for statement in statements:
         if isinstance(statement, ast.If) and _is_on_rank(statement.test):
             words = f"if {ast.unparse(statement.test)}"
@@ -112,7 +112,7 @@ def _joined_metric(call: ast.Attribute, names: Mapping[str, object]) -> str:
 
 
 def _value(node: ast.expr, names: Mapping[str, object]) -> Any:
-    """What an expression of attributes and constant places stands for; no code of anyone is run."""
+    """Resolve an expression of attributes and constant indices to its object, without running any code of the user."""
     if isinstance(node, ast.Name):
         return names.get(node.id)
     if isinstance(node, ast.Attribute):
@@ -131,7 +131,7 @@ def _value(node: ast.expr, names: Mapping[str, object]) -> Any:
 
 
 def _waits_for_all(metric: Any) -> bool:
-    """Whether ``compute`` joins all ranks, as torchmetrics does unless it was told otherwise."""
+    """Whether ``compute`` synchronises all ranks, as torchmetrics does by default."""
     if isinstance(metric, Evaluation):
         return _waits_for_all(metric.tally)
     if isinstance(metric, MetricCollection):
@@ -140,5 +140,5 @@ def _waits_for_all(metric: Any) -> bool:
 
 
 def joins_all(metric: Metric) -> bool:
-    """Whether a metric joins all ranks, by torchmetrics' or this package's own way."""
+    """Whether a metric synchronises all ranks, in the way of torchmetrics or of this package."""
     return bool(metric.sync_on_compute) and metric.process_group is None and metric.dist_sync_fn is None

@@ -1,4 +1,4 @@
-"""What a run consists of: its metrics, where they are kept, weighted losses, and the sizes of a batch."""
+"""Finds the metrics of a run and where they are kept, its weighted losses, and the sizes of a batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def outermost(found: list[tuple[str, Any]]) -> Iterator[tuple[str, Metric | Evaluation]]:
-    """Metrics that are in no other metric; of a stock collection its members, of an evaluation itself."""
+    """Metrics that are in no other metric: the members of a stock collection, but an evaluation as a whole."""
     inner: set[int] = set()
     for _, each in found:
         if isinstance(each, Metric | Evaluation):
@@ -36,12 +36,12 @@ def place_of(path: str, metric: Module, module: LightningModule) -> Any:
 
 
 def is_stock_collection(module: Module) -> bool:
-    """Whether it is a MetricCollection of single metrics."""
+    """Whether a metric is a MetricCollection of single metrics."""
     return isinstance(module, MetricCollection) and not isinstance(module, Evaluation)
 
 
 def is_weighted_loss(module: Module) -> bool:
-    """Whether it divides by the weights of the batch's classes."""
+    """Whether a loss divides by the class weights of the batch."""
     weighted = isinstance(module, CrossEntropyLoss | NLLLoss) and module.weight is not None
     return bool(weighted and module.reduction == "mean")
 

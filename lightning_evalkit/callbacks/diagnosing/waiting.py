@@ -1,7 +1,7 @@
-"""Notices a rank that waits for another which will not come, while it waits.
+"""Notices while a rank waits that another rank will not call the same metric.
 
-Every rank notes in the store of the process group, at the end of each epoch's hook, how often it has joined each
-metric. A thread of a rank that waits reads what the others noted: no collective is added, and nobody waits for this.
+At the end of each epoch's hook, every rank notes in the store of the process group how often it has synchronised each
+metric. A thread of a waiting rank reads the notes of the others, which adds no collective and makes no rank wait.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 HOOKS = ("on_train_epoch_end", "on_validation_epoch_end", "on_test_epoch_end")
 SECONDS = 1.0
-"""Between two looks at a rank that waits."""
+"""The time between two looks at a waiting rank."""
 NUMBERS = itertools.count()
-"""Every watch of this process has another one; ranks begin watches in the same order."""
+"""Gives every watch of this process a number of its own; ranks begin watches in the same order."""
 
 
 class Waiting:
-    """How often this rank has joined each metric, what it waits for, and how far the others are."""
+    """Follows how often this rank has synchronised each metric, which metric it waits for, and where the others are."""
 
     def __init__(self, say: Callable[[SeenWait], None]) -> None:
         self._say, self._key = say, f"evalkit/diagnose/{next(NUMBERS)}"
@@ -46,13 +46,13 @@ class Waiting:
         self._thread = Thread(target=self._look, name="evalkit diagnose", daemon=True)
 
     def enter(self, module: Any, patches: MethodPatches) -> None:
-        """Note the end of each epoch's hook, and begin to look."""
+        """Begin to note the end of each epoch's hook, and to look at the other ranks."""
         for hook in HOOKS:
             patches.place(module, hook, self._ending)
         self._thread.start()
 
     def follow(self, path: str, metric: Metric, patches: MethodPatches) -> None:
-        """Count how often a metric joins ranks."""
+        """Count how often a metric synchronises ranks."""
         if joins_all(metric):
             if isinstance(metric, Tally):
                 patches.place(metric, "_over_ranks", lambda join, wanted: self._joining(path, wanted, join, wanted))
@@ -64,7 +64,7 @@ class Waiting:
                 )
 
     def leave(self) -> None:
-        """End; the patches are removed by their owner."""
+        """Stop looking; the owner of the patches removes them."""
         self._ended.set()
 
     def _joining(self, path: str, wanted: bool, join: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -93,11 +93,11 @@ class Waiting:
             before = path
 
     def look_again(self) -> SeenWait | None:
-        """After an exception: whether this rank waited in vain until then."""
+        """Say after an exception whether this rank waited in vain until then."""
         return self._waits_in_vain(self._waits_for) if self._waits_for else None
 
     def _waits_in_vain(self, path: str) -> SeenWait | None:
-        """Whether a rank has ended the hook that this one is in, and has joined the metric less often."""
+        """Whether another rank has ended the hook that this one is in, and has synchronised the metric less often."""
         with suppress(Exception):  # as above
             for other in range(self.ranks):
                 key = f"{self._key}/{other}"

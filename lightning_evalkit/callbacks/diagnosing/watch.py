@@ -1,39 +1,53 @@
-"""Watches a running trainer: its metrics, logged values, loaders and monitors. It changes nothing of the run."""
+"""Watches a running trainer, with its metrics, logged values, loaders and monitors, and changes nothing in the run."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import DataLoader, DistributedSampler
-from torchmetrics import Metric
 
 from lightning_evalkit.callbacks.diagnosing.failures import inference_states
 from lightning_evalkit.callbacks.diagnosing.given import Facts
 from lightning_evalkit.callbacks.diagnosing.guards import guards
+from lightning_evalkit.callbacks.diagnosing.logs import WatchedLogs
 from lightning_evalkit.callbacks.diagnosing.own_numbers import OwnNumbers
 from lightning_evalkit.callbacks.diagnosing.structure import (
     is_stock_collection,
-    is_weighted_loss,
     outermost,
     place_of,
     sizes_of,
 )
+from lightning_evalkit.callbacks.diagnosing.training_shares import MetricNumbers, with_training
 from lightning_evalkit.callbacks.diagnosing.values import ReturnedValues
 from lightning_evalkit.callbacks.diagnosing.waiting import Waiting
 from lightning_evalkit.callbacks.diagnosing.watched import WatchedMetric
+from lightning_evalkit.callbacks.diagnosing.weighted_losses import WeightedLosses
 from lightning_evalkit.callbacks.exact_distributed.callback import ExactDistributedEvaluation
 from lightning_evalkit.callbacks.exact_distributed.metrics import metrics
 from lightning_evalkit.callbacks.parts.method_patch import MethodPatches
-from lightning_evalkit.diagnosis.seen import SANITY, Owner, SeenLoader, SeenLog, SeenMonitor, SeenRefusal, SeenRun
+from lightning_evalkit.diagnosis.numbers import seen_counts
+from lightning_evalkit.diagnosis.rules import OF_THRESHOLDS
+from lightning_evalkit.diagnosis.seen import (
+    SANITY,
+    Owner,
+    SeenLoader,
+    SeenMonitor,
+    SeenRefusal,
+    SeenRun,
+    SeenValue,
+    furthest,
+)
 from lightning_evalkit.evaluation.base import Evaluation
-from lightning_evalkit.evaluation.entry import Entry
+from lightning_evalkit.evaluation.diagnosing import candidates_of
 from lightning_evalkit.trainer import TrainerFn, callbacks_of, evaluation_loaders, monitors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lightning_evalkit.counts import Counts
+    from lightning_evalkit.callbacks.diagnosing.training_shares import Tables
+    from lightning_evalkit.counts import Counts, Totals
     from lightning_evalkit.diagnosis.seen import SeenMetric, SeenWait
     from lightning_evalkit.trainer import LightningModule, Trainer
 
@@ -44,19 +58,19 @@ STATISTICS = {
     "BinaryRecall": "recall",
     "BinarySpecificity": "specificity",
 }
-"""What the value of a stock metric is in the table of its counts."""
+"""The statistic that a stock metric computes from its counts."""
 STEP_OF = {"train": "training_step", "val": "validation_step", SANITY: "validation_step", "test": "test_step"}
 
 
 class Watch:
-    """Puts hooks around the metrics and the ``log`` of a module, and takes them off in ``leave``."""
+    """Puts hooks around the metrics and the ``log`` of a module, and removes them in ``leave``."""
 
     def __init__(self, trainer: Trainer, module: LightningModule, on_wait: Callable[[SeenWait], None]) -> None:
         self.trainer, self.module = trainer, module
         self.seen = SeenRun(ranks=trainer.world_size)
         self._values, self._patches, self._step = ReturnedValues(), MethodPatches(), ""
-        self._refused: tuple[str, Any, Exception | None] = ("", None, None)
         self._owner: Owner | None = None
+        self._starts = False
         facts = {labels: Facts(labels) for labels in (False, True)}
         self.watched: dict[str, WatchedMetric] = {}
         for path, metric in outermost(metrics(trainer, module)):
@@ -64,12 +78,14 @@ class Watch:
             each.seen.held_in = place_of(path, metric, module)
             self.watched[path] = each
             self.seen.metrics[path] = each.seen
-        self._paths = {id(each.metric): path for path, each in self.watched.items()}
+        self._losses = WeightedLosses(module)
+        self._logs = WatchedLogs(self.seen.logs, self.watched, self._values, self._losses, lambda: self._step)
         self._collections = [(path, each) for path, each in module.named_modules() if is_stock_collection(each)]
-        self.seen.class_weights = tuple(path for path, each in module.named_modules() if is_weighted_loss(each))
+        self.seen.class_weights = self._losses.paths
         self.seen.exact = any(isinstance(each, ExactDistributedEvaluation) for each in callbacks_of(trainer))
         self._handles: list[Any] = []
-        self.own = OwnNumbers(self._patches, lambda: bool(self._step))
+        self.own = OwnNumbers(self._patches, lambda: bool(self._step), self._note_training)
+        self._trained: list[Tables] = []
         self.monitored: dict[str, list[float]] = {}
         self._waiting: Waiting | None = None
         if trainer.world_size > 1:
@@ -79,7 +95,7 @@ class Watch:
                 self._waiting = Waiting(on_wait)
 
     def enter(self) -> None:
-        """Begin."""
+        """Put the hooks around the metrics and the ``log`` of the module."""
         for each in self.watched.values():
             each.enter(self._patches)
             if self._waiting is not None:
@@ -88,20 +104,22 @@ class Watch:
         if self._waiting is not None:
             self._waiting.enter(self.module, self._patches)
         self._handles = [each.register_forward_hook(self._collected(path)) for path, each in self._collections]
-        self._patches.place(self.module, "log", self._log)
+        self._losses.enter()
+        self._patches.place(self.module, "log", self._logs.log)
 
     def leave(self) -> None:
-        """Restore everything."""
+        """Remove all hooks."""
         if self._waiting is not None:
             self._waiting.leave()
         for each in self.watched.values():
             each.leave()
         while self._handles:
             self._handles.pop().remove()
+        self._losses.leave()
         self._patches.remove()
 
     def _collected(self, path: str) -> Callable[..., None]:
-        """Note the values of members that a called collection returned."""
+        """Note the values that a called collection returned for its members."""
 
         def remember(collection: Any, _: Any, values: Any) -> None:
             for (name, _member), value in zip(collection.items(True, False), values.values(), strict=False):
@@ -112,61 +130,48 @@ class Watch:
     # ---- steps
 
     def begin(self, owner: Owner) -> None:
-        """A step begins; what was counted since the last one ended is of the owner before: hooks count there too."""
+        """Begin a step; samples that hooks counted since the last step belong to the owner before."""
         if owner != self._owner:
             self._see_rest()
             if self._owner is not None and owner.dataloader > 0 and owner.stage == self._owner.stage:
                 for each in self.watched.values():
                     each.mark_loader(owner.dataloader)
             self._owner = owner
+        if self._starts:
+            self._starts = False
+            for each in self.watched.values():
+                each.mark()
         self._step = STEP_OF[owner.stage]
 
     def _see_rest(self) -> None:
-        """Other callbacks, and the module's own hooks, count a batch after this callback has seen it."""
+        """Note what other callbacks and the module's own hooks counted after this callback had seen the batch."""
         if self._owner is not None:
             for each in self.watched.values():
                 each.owners.see(self._owner)
 
     def end(self, batch: Any, first: bool) -> None:
-        """A step has ended."""
+        """End a step."""
         self._step = ""
+        self._losses.forget()
         self._see_rest()
         if first:
             sizes = sorted(set(sizes_of(batch)))
             if len(sizes) > 1:
                 self.seen.ambiguous_batch = " and ".join(map(str, sizes))
             self._values.forget()
+            for leader, *others in self._groups():
+                for path in others:
+                    self.watched[path].follow(self.watched[leader])
             self.own.look(self.trainer, self.module)
 
-    def _log(self, log: Callable[..., None], name: str, value: Any, *args: Any, **kwargs: Any) -> None:
-        try:
-            log(name, value, *args, **kwargs)
-        except Exception as failure:
-            self._refused = (name, value, failure)
-            raise
-        owner = value if not isinstance(value, Entry) else None
-        path = self._paths.get(id(owner), "") or self._values.source(value) or self._evaluation_of(value)
-        source = "object" if isinstance(value, Metric) else "value" if path else "plain"
-        in_training = self._step == STEP_OF["train"]
-        on_step, on_epoch = (kwargs.get(each) for each in ("on_step", "on_epoch"))
-        seen = self.seen.logs.setdefault(name, SeenLog(name, self._step or "elsewhere"))
-        seen.source, seen.metric = source, path  # type: ignore[assignment]  # one of three words
-        seen.on_step = (in_training if on_step is None else on_step) and bool(self._step)
-        seen.on_epoch = not in_training if on_epoch is None else on_epoch
-        seen.sync_dist = bool(kwargs.get("sync_dist"))
-        seen.batch_size_given = kwargs.get("batch_size") is not None
-        seen.higher_is_better = self._direction(value, path)
-        seen.batches += 1
-
-    def _evaluation_of(self, value: Any) -> str:
-        tally = value.tally if isinstance(value, Entry) else None
-        owners = (path for path, each in self.watched.items() if getattr(each.metric, "tally", None) is tally)
-        return next(owners, "") if tally is not None else ""
-
-    def _direction(self, value: Any, path: str) -> bool | None:
-        if isinstance(value, Metric):
-            return getattr(value, "higher_is_better", None)
-        return getattr(self.watched[path].metric, "higher_is_better", None) if path in self.watched else None
+    def _groups(self) -> list[tuple[str, ...]]:
+        """The members of collections that share one state, by path; the first of each counts for all."""
+        return [
+            tuple(f"{path}.{name}" for name in group)
+            for path, collection in self._collections
+            for group in collection.compute_groups.values()
+            if len(group) > 1 and all(f"{path}.{name}" in self.watched for name in group)
+        ]
 
     # ---- at the end of an epoch, before anything is reset
 
@@ -174,14 +179,14 @@ class Watch:
         """Read states and loaders; this reads from the device."""
         self._see_rest()
         logs = self.seen.logs.values()
+        self.seen.groups = self._groups()
         for path, each in self.watched.items():
             each.read(self.seen.ranks == 1, any(log.metric == path and log.source == "value" for log in logs))
-        self.seen.groups = [
-            tuple(f"{path}.{name}" for name in group)
-            for path, collection in self._collections
-            for group in collection.compute_groups.values()
-            if len(group) > 1 and all(f"{path}.{name}" in self.watched for name in group)
-        ]
+        if self.trainer.state.fn == TrainerFn.FITTING and not self.trainer.sanity_checking:
+            found = (each.read_training(self.seen.ranks == 1) for each in self.watched.values())
+            self._trained = [tables for tables in found if tables]
+        for name, value in self._losses.read().items() if self.seen.ranks == 1 else ():
+            self.seen.logs[name].loss_of_epoch = value
         self.seen.monitors = [SeenMonitor(*each) for each in monitors_of(self.trainer)]
 
     def reported(self) -> None:
@@ -191,15 +196,35 @@ class Watch:
             self.seen.logs[name].reported = values[name]
         for metric in self.seen.metrics.values():
             if (last := metric.last_loader) is not None:
-                names = [f"{log.name}/dataloader_idx_{last.dataloader}" for log in self.seen.logs_of(metric)]
-                found = next((values[name] for name in names if name in values), None)
+                logs = {f"{log.name}/dataloader_idx_{last.dataloader}": log.entry for log in self.seen.logs_of(metric)}
+                known = [name for name, entry in logs.items() if name in values and entry in last.truths]
+                found = furthest([SeenValue(name, values[name], last.truths[logs[name]]) for name in known])
                 metric.last_loader = last._replace(reported=found)
+        if self.seen.ranks > 1:
+            for each in self.watched.values():
+                each.read_joined()
         self.seen.refusals = self._several()
         if self.trainer.state.fn == TrainerFn.FITTING:
             for name in values.keys() & {each.name for each in self.seen.monitors}:
                 self.monitored.setdefault(name, []).append(values[name])
 
-    def tables(self) -> Iterator[tuple[SeenMetric, Counts, dict[str, list[float]]]]:
+    def _note_training(self, evaluation: Evaluation, totals: Totals) -> None:
+        for each in self.watched.values():
+            if each.metric is evaluation:
+                each.note_training(totals)
+
+    def numbers(self) -> list[MetricNumbers]:
+        """The numbers of every table and every evaluation of a validation or test, with those of training."""
+        of = {id(each.metric): each.dataloaders for each in self.watched.values()}
+        found = []
+        for metric, table, values in self._tables():
+            numbers = replace(seen_counts(table), candidates=candidates_of(table, values))
+            unasked = () if metric.options.get("threshold", 0.5) == 0.5 else OF_THRESHOLDS
+            found.append(MetricNumbers(metric.path, numbers, unasked, self.watched[metric.path].dataloaders))
+        found += self.own.numbers(self.monitored, lambda evaluation: of.get(id(evaluation), frozenset()))
+        return with_training(found, self._trained)
+
+    def _tables(self) -> Iterator[tuple[SeenMetric, Counts, dict[str, list[float]]]]:
         """Yield every table that metrics hold, once, with the values of monitored statistics so far."""
         owners: list[tuple[SeenMetric, Counts, dict[str, list[float]]]] = []
         for metric in self.seen.metrics.values():
@@ -214,25 +239,33 @@ class Watch:
         return iter(owners)
 
     def rest(self) -> None:
-        """Between epochs: notice resets."""
+        """Notice resets between epochs."""
         for each in self.watched.values():
             each.owners.rest()
 
     def mark(self, stage: str) -> None:
-        """A validation or test begins."""
+        """Begin a validation or test; states are noted before its first batch, when every hook has reset them."""
         self.rest()
         self.own.begin(not self.trainer.sanity_checking)
+        self._starts = True
+        self._losses.begin()
         for each in self.watched.values():
-            each.mark()
+            each.forget()
         for log in self.seen.logs.values():
             log.batches = 0 if log.hook == STEP_OF[stage] else log.batches
 
+    def over(self) -> None:
+        """End a validation or test, after its findings were reported."""
+        self.own.begin(False)
+        for each in self.watched.values():
+            each.forget()
+
     def failed(self, exception: BaseException) -> SeenRun:
-        """Tell only what an exception shows: an interrupted epoch says little."""
-        name, value, failure = self._refused
+        """The facts that an exception shows, without those of the interrupted epoch, which say little."""
+        name, value, failure = self._logs.refused
         refusals = self._several()
         if exception is failure and isinstance(value, torch.Tensor) and value.numel() != 1:
-            path = self._values.source(value)
+            path = self._values.source(value).path
             refusals = [SeenRefusal(name, self._described(path), tuple(value.shape))]
         paths = {id(each.metric): path for path, each in self.watched.items()}
         wait = self._waiting.look_again() if self._waiting is not None and not self.seen.waits else None
@@ -245,7 +278,7 @@ class Watch:
         )
 
     def _several(self) -> list[SeenRefusal]:
-        """Metrics that are logged as objects and compute several values."""
+        """Find metrics that are logged as objects and compute several values."""
         logs = [log for log in self.seen.logs.values() if log.source == "object" and log.metric in self.watched]
         shapes = [(log, self.watched[log.metric].shape) for log in logs]
         return [SeenRefusal(log.name, self._described(log.metric), shape) for log, shape in shapes if shape]

@@ -1,4 +1,4 @@
-"""Watches one metric of a run: who updates it, with which inputs, and which values it returns."""
+"""Watches one metric of a run: which steps update it, with which inputs, and which values it returns."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torchmetrics.wrappers import Running
 
-from lightning_evalkit.callbacks.diagnosing.epoch_state import EpochState
+from lightning_evalkit.callbacks.diagnosing.epoch_state import epoch_state, stock_table, table_of, tally_of
 from lightning_evalkit.callbacks.diagnosing.given import Given
 from lightning_evalkit.callbacks.diagnosing.owners import Owners
-from lightning_evalkit.counts import Counts
+from lightning_evalkit.callbacks.diagnosing.training_shares import tables_in
 from lightning_evalkit.diagnosis.rules.scores import GUESSING, RANKING
 from lightning_evalkit.diagnosis.seen import SeenAbsence, SeenLastLoader, SeenMetric
 from lightning_evalkit.evaluation.base import Evaluation
+from lightning_evalkit.metrics.binary import BinaryMetric
 from lightning_evalkit.state import Tally
 
 if TYPE_CHECKING:
@@ -21,9 +22,13 @@ if TYPE_CHECKING:
 
     from torchmetrics import Metric
 
+    from lightning_evalkit.callbacks.diagnosing.epoch_state import EpochState
     from lightning_evalkit.callbacks.diagnosing.given import Facts
+    from lightning_evalkit.callbacks.diagnosing.training_shares import Tables
     from lightning_evalkit.callbacks.diagnosing.values import ReturnedValues
     from lightning_evalkit.callbacks.parts.method_patch import MethodPatches
+    from lightning_evalkit.counts import Counts, Totals
+    from lightning_evalkit.state.global_totals import GlobalTotals
 
 OPTIONS = ("average", "threshold", "ignore_index", "top_k", "num_classes", "num_labels", "thresholds")
 LOW = (torch.float16, torch.bfloat16)
@@ -42,30 +47,49 @@ class WatchedMetric:
         in_step: Callable[[], bool],
     ) -> None:
         self.metric, self._values, self._in_step = metric, values, in_step
+        self._holder = metric
         options = {name: getattr(metric, name) for name in OPTIONS if hasattr(metric, name)}
+        if isinstance(metric, Evaluation | Tally):
+            options["inputs"] = tally_of(metric).counter.task.inputs
         self.seen = SeenMetric(path, type(metric).__name__, options, lasting=_is_lasting(metric))
         self._inside = False
         self._given = Given(facts[self.seen.kind.endswith(RANKING)])
         self._handles: list[Any] = []
         self._epoch: EpochState | None = None
         self._loader: tuple[int, EpochState] | None = None
+        self._joined: GlobalTotals | None = None
+        self._trained: Totals | None = None
+        self.dataloaders: frozenset[int] = frozenset()
+        """The dataloaders whose samples were in the state at the end of the last validation or test."""
         self.shape: tuple[int, ...] = ()
-        """Of what was computed last, if it was several values."""
+        """The shape of the last computed value, if it held several numbers."""
         self.owners: Owners
 
     def enter(self, patches: MethodPatches) -> None:
-        """Watch, until the patches are removed and ``leave`` is called."""
-        self.owners = Owners(self.metric, patches)
+        """Watch until the patches are removed and ``leave`` is called."""
+        self.owners = Owners(self.metric, patches, self._given.look if self._has_scores() else None)
         self._handles = [
             self.metric.register_forward_pre_hook(self._before_forward),
             self.metric.register_forward_hook(self._after_forward, always_call=True),
         ]
         patches.place(self.metric, "compute", self._compute)
-        if self.seen.kind.startswith(GUESSING) and not isinstance(self.metric, Evaluation | Tally):
-            patches.place(self.metric, "update", self._given.update)
+
+    def _has_scores(self) -> bool:
+        """Whether predictions may be scores; those of an evaluation with curves are judged by the rules on numbers."""
+        if isinstance(self.metric, Evaluation) and self.metric.tally.counter.task.binning is not None:
+            return False
+        return self.seen.kind.startswith(GUESSING) and self.seen.options.get("inputs") != "labels"
+
+    def follow(self, leader: WatchedMetric) -> None:
+        """Read the state of the metric that counts for a group.
+
+        Older releases of torchmetrics pass that state on to the group only when it is computed.
+        """
+        self._holder = leader.metric
+        self.owners.counted = leader.owners.counted
 
     def leave(self) -> None:
-        """Take the hooks off."""
+        """Remove the hooks."""
         while self._handles:
             self._handles.pop().remove()
 
@@ -84,44 +108,85 @@ class WatchedMetric:
             self.seen.computed_in_steps += self._in_step()
             self.shape = tuple(value.shape) if isinstance(value, torch.Tensor) and value.numel() != 1 else ()
             self._values.remember(self.seen.path, value)
+            if isinstance(self.metric, BinaryMetric) and not self._in_step():
+                self._computed(self.metric._computed)  # None with compute_with_cache=False
         return value
+
+    def _computed(self, joined: GlobalTotals | None) -> None:
+        if self._epoch is None and joined is not None:
+            self.note_training(joined.totals)
+        else:
+            self._joined = joined
+
+    def note_training(self, totals: Totals) -> None:
+        """Keep the totals of all ranks that were computed when a training epoch ended."""
+        if self.owners.is_training:
+            self._trained = totals
+
+    def read_training(self, alone: bool) -> Tables:
+        """The counts of training samples, from the state or from the totals that all ranks computed last."""
+        if isinstance(self.metric, Evaluation | Tally):
+            holds = alone and self.owners.is_training
+            totals = tally_of(self.metric).storage.read(self._now()) if holds else self._trained
+            return {} if totals is None else tables_in(self.metric, totals)
+        if not alone or not self.owners.is_training:
+            return {}
+        table = _filled(stock_table(self._now()))
+        return {} if table is None else {"": table}
 
     # ---- at the start and, once, at the end of an epoch
 
     def mark(self) -> None:
-        """An epoch begins: note the state, except of our own metrics, which count on the device."""
-        self._epoch = None if isinstance(self.metric, Evaluation | Tally) else EpochState(self.metric)
-        self._loader = None
+        """Note the state before the first batch of validation or test."""
+        self._epoch = epoch_state(self.metric, self._now, self.owners.counted)
+
+    def forget(self) -> None:
+        """Drop the noted state: validation or test is over, or begins."""
+        self._epoch = self._loader = self._joined = None
 
     def mark_loader(self, dataloader: int) -> None:
-        """Another dataloader begins; what it will count is told apart only if something was counted before."""
-        if not isinstance(self.metric, Evaluation | Tally) and self.metric._update_count:
-            self._loader = (dataloader, EpochState(self.metric))
+        """Begin another dataloader; the state is noted only if it already holds samples."""
+        if self.owners.counted():
+            self._loader = (dataloader, epoch_state(self.metric, self._now, self.owners.counted))
+
+    def _now(self) -> dict[str, Any]:
+        """The attributes of the metric that holds the state, for itself or for its group."""
+        return vars(tally_of(self._holder) if isinstance(self._holder, Evaluation) else self._holder)
 
     def read(self, alone: bool, is_logged_as_value: bool) -> None:
         """Read the state before its reset; on a single rank also the value of this epoch alone."""
-        self.seen.together = self.owners.together
+        self.seen.together, self.dataloaders = self.owners.together, self.owners.dataloaders
         self.seen.scores = self._given.read() or self.seen.scores
-        if isinstance(self.metric, Evaluation | Tally):
-            return
-        states = {name: getattr(self.metric, name) for name in self.metric._defaults}
+        self._look_at_states(tally_of(self.metric) if isinstance(self.metric, Evaluation) else self.metric)
+        if alone and self._epoch is not None:
+            if self.seen.together or is_logged_as_value:
+                self.seen.truths = _numbers(self._epoch.values())
+            if self._loader is not None and (truths := _numbers(self._loader[1].values())):
+                self.seen.last_loader = SeenLastLoader(self._loader[0], truths)
+            self._look_for_absent_classes(self._epoch)
+            self.seen.table = _filled(self._epoch.table())
+
+    def read_joined(self) -> None:
+        """Read the table of all ranks that one of this package's metrics computed when the epoch ended."""
+        if self._joined is not None and not self.seen.together:
+            self.seen.table = _filled(table_of(self.metric, self._joined.totals))
+
+    def _look_at_states(self, metric: Metric) -> None:
+        """Note sums in low precision, and the size of lists."""
+        states = {name: getattr(metric, name) for name in metric._defaults}
         tensors = {name: state for name, state in states.items() if isinstance(state, torch.Tensor)}
         self.seen.low_precision = tuple(name for name, state in tensors.items() if state.dtype in LOW)
         lists = [part for state in states.values() if isinstance(state, list) for part in state]
         self.seen.list_bytes = max(self.seen.list_bytes, sum(part.numel() * part.element_size() for part in lists))
-        if alone and self._epoch is not None:
-            if self.seen.together or is_logged_as_value:
-                self.seen.truth = _number(self._epoch.value())
-            if self._loader is not None and (value := _number(self._loader[1].value())) is not None:
-                self.seen.last_loader = SeenLastLoader(self._loader[0], value)
-            self._look_for_absent_classes(self._epoch)
-            self.seen.table = _table(self._epoch)
 
     def _look_for_absent_classes(self, epoch: EpochState) -> None:
-        present = _present(epoch.states, self.seen.options)
-        if present is None or bool(present.all()):
+        options = self.seen.options
+        if options.get("average") != "macro" or "num_classes" not in options or options.get("ignore_index") is not None:
             return
-        each, whole = epoch.value(average="none"), _number(epoch.value())
+        targets = epoch.targets()
+        if targets is None or bool((present := targets > 0).all()):
+            return
+        each, whole = epoch.values(average="none").get(""), _numbers(epoch.values()).get("")
         if each is None or whole is None or each.shape != present.shape:
             return
         truth = float(each[present].float().mean())
@@ -141,37 +206,9 @@ def _is_lasting(metric: Metric | Evaluation) -> bool:
     return isinstance(metric, Running) or (bool(reductions) and reductions <= EXTREMES)
 
 
-def _number(value: torch.Tensor | None) -> float | None:
-    return float(value) if value is not None and value.numel() == 1 else None
+def _numbers(values: dict[str, torch.Tensor]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items() if value.numel() == 1}
 
 
-def _table(epoch: EpochState) -> Counts | None:
-    """The counts of a stock metric of one yes-or-no question."""
-    try:
-        states = epoch.states()
-    except ValueError:
-        return None
-    cells = [states.get(name) for name in ("tp", "fp", "fn", "tn")]
-    if not all(isinstance(cell, torch.Tensor) and cell.numel() == 1 for cell in cells):
-        return None
-    table = Counts(*(int(cell) for cell in cells if cell is not None))
-    return table if table.total else None
-
-
-def _present(states_of: Callable[[], dict[str, Any]], options: dict[str, Any]) -> torch.Tensor | None:
-    """The classes that occur as targets of a macro-averaged metric; None if unknown."""
-    classes = options.get("num_classes")
-    if options.get("average") != "macro" or not isinstance(classes, int) or options.get("ignore_index") is not None:
-        return None
-    try:
-        states = states_of()
-    except ValueError:
-        return None
-    if {"tp", "fn"} <= states.keys() and isinstance(states["tp"], torch.Tensor) and states["tp"].ndim == 1:
-        targets_of: torch.Tensor = states["tp"] + states["fn"]
-        return targets_of > 0
-    targets = states.get("target")
-    if isinstance(targets, list) and targets:
-        found = torch.cat([part.flatten() for part in targets]).long().clamp(0, classes - 1)
-        return torch.bincount(found, minlength=classes) > 0
-    return None
+def _filled(table: Counts | None) -> Counts | None:
+    return table if table is not None and table.total else None

@@ -13,7 +13,7 @@ from lightning_evalkit.callbacks.parts.weighing import is_weighted, weighing
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.reports.loggers import other_boards, tensorboards
 from lightning_evalkit.reports.soft_failures import SoftFailures
-from lightning_evalkit.sinks import figures
+from lightning_evalkit.sinks import thumbnails
 from lightning_evalkit.trainer import steps_done
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class FittedOnValidation(RestoringCallback):
         with self._failures.going_on(f"draw {shown.tag}"):
             for number, panel in enumerate(shown.panels, 1):
                 tag = shown.tag if number == 1 else f"{shown.tag}/{number}"
-                image = figures.thumbnail(figures.panels([panel], shown.tag))
+                image = thumbnails.panel(panel, shown.tag)
                 for board in boards:
                     board.image(tag, image, shown.step)
             for board in boards:

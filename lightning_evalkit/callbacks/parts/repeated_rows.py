@@ -43,7 +43,7 @@ class RepeatedRows:
 
 
 def repeated(loader: object, limit: float) -> int:
-    """How many rows that a padded sampler appends are read; 0 if the loader stops before them."""
+    """The number of rows read that a padded sampler appended; 0 if the loader stops before them."""
     sampler = sampler_of(loader) if isinstance(loader, DataLoader) else None
     if not isinstance(sampler, DistributedSampler) or limit < len(loader):  # type: ignore[arg-type]
         return 0

@@ -1,4 +1,4 @@
-"""Rules: what is looked for, one function each. Importing this room fills the table."""
+"""The rules of a diagnosis, one function each; importing this package fills their table."""
 
 from lightning_evalkit.diagnosis.rules import against as against
 from lightning_evalkit.diagnosis.rules import calibration as calibration

@@ -1,4 +1,4 @@
-"""Rules on numbers beside others: those of the training data, and those of another model."""
+"""Rules that compare numbers with those of the training data, or of another model."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ def _compared(low: float, verdict: str) -> SeenNumbers:
     "numbers",
     severity="warning",
     certainty="certain",
-    why="The interval of the difference holds 0: these samples do not tell which of the two is better, and another "
-    "sample may turn the order round.",
-    remedy="Evaluate more samples, or count both models with buckets=1024 and sample ids, which pairs them.",
-    known_problems="Asked only where another evaluation is given: diagnose(evaluation, against=other).",
+    why="The interval of the difference contains 0: these samples do not show which of the two is better, and other "
+    "samples may reverse the order.",
+    remedy="Evaluate more samples, or evaluate both models with buckets=1024 and sample ids, which pairs their "
+    "samples.",
+    known_problems="The rule applies only if another evaluation is given: diagnose(evaluation, against=other).",
     example=lambda: _compared(-0.03, "undecided"),
     counterexample=lambda: _compared(0.002, "better"),
 )
 def undecided(seen: SeenNumbers) -> list[Found] | None:
-    """A difference to the other evaluation is undecided, because its interval is wider than the difference."""
+    """The interval of the difference to another evaluation contains 0, so the comparison is undecided."""
     if not seen.comparisons:
         return None
     return [
         (
             name,
             f"{name} differs by {each.difference:+.4f} [{each.low:+.4f}, {each.high:+.4f}]: these {each.n:,} samples "
-            f"would find a difference of {each.minimum_detectable:.4f}.",
+            f"can detect a difference of {each.minimum_detectable:.4f}.",
             {"difference": each.difference, "low": each.low, "high": each.high, "found": each.minimum_detectable},
         )
         for name, each in seen.comparisons.items()
@@ -58,16 +59,20 @@ def _trained(positives: int) -> SeenNumbers:
     "numbers",
     severity="warning",
     certainty="significant",
-    why="A model learns how frequent classes are. Where they are more or less frequent, its probabilities are shifted "
-    "by the difference of the logits of the two shares, and a threshold means another one.",
-    remedy="If training was resampled on purpose, correct with PriorCorrection; else split with stratification.",
-    known_problems="Shares less than 0.25 apart on the logit scale are not reported (0.5 and 0.56, 0.1 and 0.125).",
+    why="A model learns how frequent the classes are in training. On data with other shares, its logits are off by the "
+    "difference between the logits of the two shares, and the same threshold decides differently.",
+    remedy="If training was resampled on purpose, correct the logits with PriorCorrection; else stratify the split.",
+    known_problems="Shares less than 0.25 apart on the logit scale are not reported (0.5 and 0.56, 0.1 and 0.125). In "
+    "a run, Diagnose compares metrics of training and validation that count the same classes, if all such metrics of a "
+    "stage have counted the same samples. On several ranks it only knows the counts of this package's metrics, and "
+    "those of training from the second epoch on: merging the states of stock metrics would take another collective. "
+    "Metrics that count other samples in training on purpose, such as those of a discriminator, are reported too.",
     example=lambda: _trained(500),
     counterexample=lambda: _trained(100),
     power=Power("half of the training samples are positive, and three in ten of the validation samples", 500, 0.95),
 )
 def other_shares(seen: SeenNumbers) -> list[Found] | None:
-    """A class or label is more frequent in training than in validation, and not by chance (Fisher's exact test)."""
+    """The share of a class or label in training differs from that in validation by more than chance (Fisher's test)."""
     from scipy.stats import fisher_exact
 
     if not seen.train or seen.weighted:
@@ -79,12 +84,13 @@ def other_shares(seen: SeenNumbers) -> list[Found] | None:
         if sum(here) and sum(there):
             far = abs(_logit(*here) - _logit(*there)) > APART
             shares = [part[0] / sum(part) for part in (there, here)]
-            words = f"{name or 'positive'} is {shares[0]:.4f} of the training samples and {shares[1]:.4f} of these."
+            who = name or "positive"
+            words = f"{who} makes up {shares[0]:.4f} of the training samples and {shares[1]:.4f} of these samples."
             p = float(fisher_exact([here, there]).pvalue) if far else 1.0
-            found.append((name or "positive", words, {"train": shares[0], "here": shares[1], "p_value": p}))
+            found.append((who, words, {"train": shares[0], "here": shares[1], "p_value": p}))
     return found
 
 
 def _logit(yes: int, no: int) -> float:
-    """With half a sample added to each side, so that none is infinite."""
+    """The logit of a share, with half a sample added to each side so that it is finite."""
     return log((yes + 0.5) / (no + 0.5))

@@ -1,4 +1,4 @@
-"""Rules on scores: whether probabilities come true, and whether they are cut where they should be."""
+"""Rules on scores: whether probabilities are calibrated, and whether the threshold is well chosen."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lightning_evalkit.intervals import Interval
 from lightning_evalkit.intervals.calibrated import HalfF1, Sharpness
 
 HALF, MOST = 0.5, 0.7310586
-"""Between these two lies every sigmoid of a probability."""
+"""The sigmoid of a probability lies between these two."""
 FEW = 20
-"""Samples of which the range of scores says nothing."""
+"""The range of fewer scores than this says nothing."""
 
 
 def _scored(mean: float = 0.3, sharpness: Sharpness | None = None, **facts: Any) -> SeenNumbers:
@@ -32,7 +32,7 @@ def _p_value(z: float) -> float:
 
 
 def _of(name: str, what: str) -> str:
-    """The subject of a finding: of a label by its name."""
+    """The subject of a finding, with the name of the label if there is one."""
     return f"{what} of {name}" if name else what
 
 
@@ -42,9 +42,10 @@ def _of(name: str, what: str) -> str:
     "numbers",
     severity="tip",
     certainty="hint",
-    why="0.5 is the best threshold for accuracy of calibrated probabilities, not for F1.",
-    remedy="ThresholdTuning chooses on validation and applies in test; evaluation.best_threshold('f1') gives it.",
-    known_problems="The best threshold of the same data is optimistic: choose it on validation, report on test.",
+    why="The threshold 0.5 gives calibrated probabilities their best accuracy, but not their best F1.",
+    remedy="ThresholdTuning chooses it in validation and applies it in test; evaluation.best_threshold('f1') returns "
+    "it.",
+    known_problems="F1 is optimistic on the data that chose the threshold: choose in validation, report in test.",
     example=lambda: _scored(f1=0.5, gain=Interval(0.3, 0.25, 0.35, 0.99, "linearised", 1)),
     counterexample=lambda: _scored(),
     power=Power("one sample in ten is positive, and 0.5 is the threshold of calibrated scores", 2_000, 0.8),
@@ -56,8 +57,9 @@ def better_threshold(seen: SeenNumbers) -> list[Found] | None:
         gain = scores.gain
         if gain is not None and gain.known and gain.low > 0:
             words = (
-                f"{_of(name, 'f1')} is {scores.f1:.4f} at {scores.threshold:g}, and {scores.f1 + gain.value:.4f} at "
-                f"{scores.best.threshold:.4g}: {gain.value:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}]."
+                f"{_of(name, 'f1')} is {scores.f1:.4f} at the threshold {scores.threshold:g}, and would be "
+                f"{scores.f1 + gain.value:.4f} at {scores.best.threshold:.4g}: {gain.value:+.4f} [{gain.low:+.4f}, "
+                f"{gain.high:+.4f}]."
             )
             evidence = {"gain": gain.value, "low": gain.low, "high": gain.high, "threshold": scores.best.threshold}
             found.append((_of(name, "threshold"), words, evidence))
@@ -70,16 +72,16 @@ def better_threshold(seen: SeenNumbers) -> list[Found] | None:
     "numbers",
     severity="warning",
     certainty="significant",
-    why="The mean predicted probability of calibrated scores is the share of positives. A weighted loss or resampled "
-    "data moves it, by ln(pos_weight) on the logits, and a threshold of 0.5 then means another one.",
-    remedy="Subtract the shift from the logits: PriorCorrection, or TemperatureScaling(vector=True) on validation.",
-    known_problems="Needs curves=True. Shifts of the data and of the loss look the same.",
+    why="The mean of calibrated probabilities is the share of positives. A weighted loss or resampled data shifts "
+    "them, as pos_weight shifts the logits by ln(pos_weight), and the threshold 0.5 then decides differently.",
+    remedy="Subtract the shift from the logits: PriorCorrection, or TemperatureScaling(vector=True) in validation.",
+    known_problems="The rule needs curves=True. It cannot tell a shift of the data from a shift by the loss.",
     example=lambda: _scored(mean=0.5),
     counterexample=lambda: _scored(mean=0.3),
     power=Power("logits are moved by ln 3, as pos_weight=3 does", 500, 0.95),
 )
 def shifted(seen: SeenNumbers) -> list[Found] | None:
-    """The mean predicted probability is not the share of positives, and the difference is no chance."""
+    """The mean predicted probability differs from the share of positives by more than chance."""
     if not seen.scores or seen.weighted:
         return None
     found: list[Found] = []
@@ -91,8 +93,8 @@ def shifted(seen: SeenNumbers) -> list[Found] | None:
         z = (scores.mean - share) * table.total / sqrt(scores.variance)
         by = _logit(scores.mean) - _logit(share)
         words = (
-            f"the mean predicted probability{f' of {name}' if name else ''} is {scores.mean:.4f}, and {share:.4f} of "
-            f"the samples are positive: logits are shifted by about {by:+.2f}."
+            f"the mean predicted probability{f' of {name}' if name else ''} is {scores.mean:.4f}, but {share:.4f} of "
+            f"the samples are positive: the logits are shifted by about {by:+.2f}."
         )
         evidence = {"mean": scores.mean, "prevalence": share, "shift": by, "p_value": _p_value(float(z))}
         found.append((_of(name, "probabilities"), words, evidence))
@@ -110,23 +112,24 @@ def _logit(share: float) -> float:
     "numbers",
     severity="warning",
     certainty="significant",
-    why="Probabilities of overconfident scores are too close to 0 and 1, those of underconfident ones too close to one "
-    "half: a 0.9 does not come true in 90 % of cases. No accuracy or F1 shows it.",
-    remedy="Divide the logits by the temperature: TemperatureScaling() learns it on validation.",
-    known_problems="Needs curves=True. Of several classes the temperature is estimated from one-vs-rest log-odds.",
+    why="Overconfident probabilities are too close to 0 and 1, underconfident ones too close to 0.5: predictions with "
+    "a probability of 0.9 are not right in 90 % of cases. Neither accuracy nor F1 shows it.",
+    remedy="Divide the logits by the temperature: TemperatureScaling() fits it in validation.",
+    known_problems="The rule needs curves=True. With several classes it estimates the temperature from one-vs-rest "
+    "log-odds.",
     example=lambda: _scored(sharpness=Sharpness(2.1, 8.0)),
     counterexample=lambda: _scored(),
     power=Power("logits are twice too large, as after training too long", 1_000, 0.95),
 )
 def too_sharp(seen: SeenNumbers) -> list[Found] | None:
-    """Logits should be divided by another temperature than 1, and the difference is no chance."""
+    """The temperature that fits the logits best differs from 1 by more than chance."""
     if not seen.sharpness or seen.weighted:
         return None
     found: list[Found] = []
     for name, (temperature, z) in seen.sharpness.items():
         if not isnan(z):
             how = "overconfident" if z > 0 else "underconfident"
-            words = f"{_of(name, 'probabilities')} are {how}: logits should be divided by about {temperature:.2f}."
+            words = f"{_of(name, 'probabilities')} are {how}: divide the logits by about {temperature:.2f}."
             evidence = {"temperature": temperature, "p_value": _p_value(z)}
             found.append((_of(name, "probabilities"), words, evidence))
     return found
@@ -138,22 +141,23 @@ def too_sharp(seen: SeenNumbers) -> list[Found] | None:
     "numbers",
     severity="tip",
     certainty="significant",
-    why="The threshold that maximises F1 of calibrated probabilities is half of the F1 it reaches. If not, scores are "
-    "not calibrated, and thresholds chosen by costs or by prior knowledge will be wrong too.",
+    why="Calibrated probabilities reach their best F1 at a threshold of half that F1. Otherwise the scores are not "
+    "calibrated, and thresholds chosen by costs or by prior knowledge will be wrong too.",
     remedy="Calibrate with TemperatureScaling or PriorCorrection, then choose the threshold.",
-    known_problems="Needs curves=True. How far chance moves the best threshold is simulated, with a fixed seed.",
+    known_problems="The rule needs curves=True. It simulates how far chance moves the threshold, with a fixed seed.",
     example=lambda: _scored(best=HalfF1(0.8, 0.7, 6.0)),
     counterexample=lambda: _scored(),
     power=Power("logits are moved by ln 9, as pos_weight=9 does", 1_000, 0.9),
 )
 def not_half(seen: SeenNumbers) -> list[Found] | None:
-    """The threshold with the best F1 is not half of that F1, and the difference is no chance."""
+    """The threshold with the best F1 differs from half of that F1 by more than chance."""
     found: list[Found] = []
     for name, scores in seen.scores.items():
         f1, threshold, z = scores.best
         if not isnan(z):
             words = (
-                f"{_of(name, 'f1')} is best, {f1:.4f}, at {threshold:.4f}; calibrated scores would have {f1 / 2:.4f}."
+                f"the best {_of(name, 'f1')} is {f1:.4f}, at the threshold {threshold:.4f}; with calibrated scores it "
+                f"would be at {f1 / 2:.4f}."
             )
             evidence = {"f1": f1, "threshold": threshold, "p_value": _p_value(z)}
             found.append((_of(name, "threshold"), words, evidence))
@@ -166,17 +170,17 @@ def not_half(seen: SeenNumbers) -> list[Found] | None:
     "numbers",
     severity="warning",
     certainty="hint",
-    why="A probability that is declared as a logit is cut at 0: every sample is called positive. Labels have no order, "
-    "and the sigmoid of a probability is never below one half.",
-    remedy="Declare inputs= as what is passed, and pass logits, or their sigmoid once.",
+    why="Probabilities that are declared as logits are cut at 0: every sample is predicted positive. Labels cannot be "
+    "ranked, and the sigmoid of a probability is never below 0.5.",
+    remedy="Set inputs= to the kind of scores that is passed: logits, or probabilities after exactly one sigmoid.",
     known_problems="Logits may lie between 0 and 1 by chance, and probabilities may all be 0 or 1. Logits that are "
-    "declared as probabilities are refused by update.",
+    "declared as probabilities need no rule: update refuses them.",
     example=lambda: _scored(lowest=0.001, highest=0.999),
     counterexample=lambda: _scored(),
     power=Power("probabilities are declared as logits", 100, 1.0),
 )
 def declared_wrongly(seen: SeenNumbers) -> list[Found] | None:
-    """Scores declared as logits lie between 0 and 1, or probabilities are labels or sigmoids of probabilities."""
+    """Declared logits look like probabilities, or declared probabilities look like labels or got a second sigmoid."""
     if not seen.scores or seen.total < FEW:
         return None
     found: list[Found] = []
@@ -184,7 +188,7 @@ def declared_wrongly(seen: SeenNumbers) -> list[Found] | None:
         looks = _looks_like(scores)
         if looks:
             words = (
-                f"{_of(name, 'scores')} are declared as {scores.inputs} and look like {looks}: all lie between "
+                f"{_of(name, 'scores')} are declared as {scores.inputs} but look like {looks}: all lie between "
                 f"{scores.lowest:.3g} and {scores.highest:.3g}."
             )
             found.append((_of(name, "inputs"), words, {"lowest": scores.lowest, "highest": scores.highest}))
@@ -192,7 +196,7 @@ def declared_wrongly(seen: SeenNumbers) -> list[Found] | None:
 
 
 def _looks_like(scores: SeenScores) -> str:
-    """What scores seem to be that were declared as something else; nothing if they look right."""
+    """Name the kind of scores that these look like instead of the declared one; empty if they look right."""
     inside = -0.01 <= scores.lowest <= scores.highest <= 1
     ends = abs(scores.lowest) < 0.01 and abs(scores.highest - 1) < 0.01
     if inside and ends and scores.only_two:
@@ -209,8 +213,8 @@ def _looks_like(scores: SeenScores) -> str:
     "numbers",
     severity="tip",
     certainty="certain",
-    why="AUROC from a histogram is known to the width of its bins: pairs of one bin are not decided.",
-    remedy="Raise resolution, or leave it out: the default has up to 65,536 bins.",
+    why="A histogram determines AUROC only within bounds, because it does not order two scores of one bin.",
+    remedy="Raise resolution=, or leave it out: the default has up to 65,536 bins.",
     known_problems="Widths below 0.01 are not reported.",
     example=lambda: SeenNumbers("binary", {}, bound_width=0.05),
     counterexample=lambda: SeenNumbers("binary", {}, bound_width=0.0001),
@@ -219,5 +223,5 @@ def coarse_bins(seen: SeenNumbers) -> list[Found] | None:
     """The certain bounds of AUROC are more than 0.01 apart."""
     if not seen.bound_width:
         return None
-    words = f"auroc is certain to {seen.bound_width:.3g} only."
+    words = f"the certain bounds of auroc are {seen.bound_width:.3g} apart."
     return [("auroc", words, {"width": seen.bound_width})] if seen.bound_width > 0.01 else []

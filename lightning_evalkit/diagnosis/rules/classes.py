@@ -15,13 +15,13 @@ from lightning_evalkit.statistics import find
 
 MICRO = ("precision/micro", "recall/micro", "f1/micro")
 MAX_NAMED = 8
-"""More classes than this are told of in one finding."""
+"""More classes than this share one finding."""
 FEW = 0.2
 """A recall whose interval is wider than this says little."""
 
 
 def _matrix(*rows: tuple[int, ...], **values: float) -> SeenNumbers:
-    """Targets in rows, predictions in columns."""
+    """The facts of a confusion matrix, with targets in rows and predictions in columns."""
     total, places = sum(map(sum, rows)), range(len(rows))
     tables = {}
     for k in places:
@@ -41,20 +41,21 @@ def _good() -> SeenNumbers:
     "numbers",
     severity="warning",
     certainty="certain",
-    why="Every sample has one target and one prediction, so each error is one false positive and one false negative.",
+    why="Every sample has one target and one prediction, so each error is one false positive and one false negative, "
+    "and micro-averaged precision, recall and F1 are all the accuracy.",
     remedy="Report f1/macro, balanced_accuracy or one number per class beside the accuracy.",
     known_problems="No case is known where it is wrong.",
     example=lambda: _matrix((9, 1), (1, 9), **{"accuracy": 0.9, "f1/micro": 0.9}),
     counterexample=lambda: _matrix((9, 1), (1, 9), **{"accuracy": 0.9, "f1/macro": 0.9}),
 )
 def micro_is_accuracy(seen: SeenNumbers) -> list[Found] | None:
-    """Accuracy and a micro average over classes are reported side by side: they are one number."""
+    """Accuracy and a micro average over classes are both reported, although they are the same number."""
     if not seen.exclusive:
         return None
     same = [name for name in (*MICRO, "accuracy") if name in seen.values]
     if len(same) < 2:
         return []
-    return [(", ".join(same), f"{', '.join(same)} are one number by identity: {seen.values[same[0]]:.6g}.", {})]
+    return [(", ".join(same), f"{', '.join(same)} are the same number by identity: {seen.values[same[0]]:.6g}.", {})]
 
 
 @rule(
@@ -63,15 +64,16 @@ def micro_is_accuracy(seen: SeenNumbers) -> list[Found] | None:
     "numbers",
     severity="warning",
     certainty="significant",
-    why="Its samples are predicted as this class less often than other samples are: the labels may be swapped.",
+    why="A model that has learnt anything predicts a class more often for its own samples than for others. If it does "
+    "the opposite, labels may be swapped.",
     remedy="Compare the order of the class names with that of the logits, and look at the confusion matrix.",
-    known_problems="Fisher's exact test takes samples to be independent.",
+    known_problems="Fisher's exact test assumes independent samples.",
     example=lambda: seen_counts(Counts(tp=5, fp=60, fn=45, tn=40)),
     counterexample=_good,
-    power=Power("the labels of a classifier are swapped that is right in 70 % of cases", 300, 0.95),
+    power=Power("a classifier that is right in 70 % of cases has its labels swapped", 300, 0.95),
 )
 def below_chance(seen: SeenNumbers) -> list[Found] | None:
-    """A class or label is predicted for its own samples less often than for the others."""
+    """A class or label is predicted less often for its own samples than for the others (Fisher's exact test)."""
     from scipy.stats import hypergeom
 
     if seen.weighted or not seen.total:
@@ -95,25 +97,25 @@ def below_chance(seen: SeenNumbers) -> list[Found] | None:
     "numbers",
     severity="tip",
     certainty="certain",
-    why="Numbers of an absent class are 0/0, and averages leave it out or count it as 0.",
+    why="The numbers of an absent class are 0/0, and averages leave it out or count it as 0.",
     remedy="Evaluate on data that has every class; look at evaluation.averaged_over().",
     known_problems="No case is known where it is wrong.",
     example=lambda: _matrix((5, 5, 0), (5, 5, 0), (0, 0, 0)),
     counterexample=_good,
 )
 def absent(seen: SeenNumbers) -> list[Found] | None:
-    """A class or label never occurs as target, or is never predicted."""
+    """A class or label never occurs as a target, or is never predicted."""
     if seen.task == "binary":
         return None
     found: list[Found] = []
     for name, table in seen.tables.items():
         if not table.positives:
-            found.append((name, f"{name} never occurs.", {"support": 0}))
+            found.append((name, f"{name} never occurs as a target.", {"support": 0}))
         elif not table.predicted_positives:
             found.append(
                 (name, f"{name} occurs {numbered(table.positives, 'time')} and is never predicted.", {"predicted": 0})
             )
-    return _few(found, f"of {len(seen.tables):,} classes or labels never occur or are never predicted")
+    return _few(found, f"of {len(seen.tables):,} classes or labels never occur as a target or are never predicted")
 
 
 @rule(
@@ -124,7 +126,7 @@ def absent(seen: SeenNumbers) -> list[Found] | None:
     certainty="certain",
     why="The recall of a few samples is mostly chance: its interval is wider than most differences between models.",
     remedy="Collect more samples of the class (lightning_evalkit.required says how many), or report the interval.",
-    known_problems="An interval of the recall wider than 0.2 counts as too wide.",
+    known_problems="The limit of 0.2 is a choice.",
     example=lambda: seen_counts(Counts(tp=4, fp=1, fn=1, tn=900)),
     counterexample=lambda: seen_counts(Counts(tp=400, fp=1, fn=100, tn=900)),
 )
@@ -137,13 +139,13 @@ def too_small(seen: SeenNumbers) -> list[Found] | None:
         interval = table_interval(table, find("recall"))
         if interval.known and interval.width > FEW:
             subject = name or "positive"
-            words = f"recall of {subject} is {interval}, of {numbered(interval.n, 'sample')}."
+            words = f"recall of {subject} is {interval}, from {numbered(interval.n, 'sample')}."
             found.append((subject, words, {"n": interval.n, "low": interval.low, "high": interval.high}))
-    return _few(found, f"of {len(seen.tables):,} classes or labels are too small to conclude about")
+    return _few(found, f"of {len(seen.tables):,} classes or labels have too few samples for a conclusion")
 
 
 def _few(found: list[Found], words: str) -> list[Found]:
-    """As it is, or one finding about all where a page would be full of them."""
+    """Replace more than MAX_NAMED findings by one about all of them."""
     if len(found) <= MAX_NAMED:
         return found
     names = [name for name, _, _ in found]
@@ -156,22 +158,22 @@ def _few(found: list[Found], words: str) -> list[Found]:
     "numbers",
     severity="tip",
     certainty="certain",
-    why="Each error is wrong in two tables of C and right in the others: the mean is 1 − 2(1 − accuracy)/C, which "
-    "nears 1 as the number of classes grows, whatever the model does.",
+    why="Each error is wrong in two of the C one-vs-rest tables and right in the others: the mean is 1 − 2(1 − "
+    "accuracy)/C, which approaches 1 as the number of classes grows, whatever the model does.",
     remedy="Report accuracy, or recall per class.",
     known_problems="No case is known where it is wrong.",
     example=lambda: _matrix((90, 5, 5), (5, 90, 5), (5, 5, 90), **{"one_vs_rest_accuracy/macro": 0.9333}),
     counterexample=_good,
 )
 def inflated(seen: SeenNumbers) -> list[Found] | None:
-    """The mean accuracy of classes against the rest is reported."""
+    """The mean one-vs-rest accuracy of the classes is reported."""
     if not seen.exclusive:
         return None
     if "one_vs_rest_accuracy/macro" not in seen.values:
         return []
     right = float(sum(table.tp for table in seen.tables.values()) / seen.total)
     value = seen.values["one_vs_rest_accuracy/macro"]
-    words = f"one_vs_rest_accuracy/macro is {value:.4f}, and {right:.4f} of the samples are right."
+    words = f"one_vs_rest_accuracy/macro is {value:.4f}, but {right:.4f} of the samples are predicted right."
     return [("one_vs_rest_accuracy/macro", words, {"accuracy": right})]
 
 
@@ -186,16 +188,16 @@ def _labels(exact_match: float) -> SeenNumbers:
     "numbers",
     severity="tip",
     certainty="significant",
-    why="Were the errors of labels independent, exact match would be the product of the labels' accuracies. Above it, "
-    "errors come together in the same samples; below it, they are spread.",
-    remedy="Look at the samples with several wrong labels: they may be of one kind, or labelled wrongly.",
+    why="If the errors of labels were independent, exact match would be the product of the labels' accuracies. Above "
+    "it, errors come together in the same samples; below it, they are spread over more samples.",
+    remedy="Look at the samples with several wrong labels: they may be of one kind, or annotated wrongly.",
     known_problems="Differences below 0.05 are not reported.",
     example=lambda: _labels(0.88),
     counterexample=lambda: _labels(0.73),
-    power=Power("four labels, all wrong together in 15 % of the samples", 400, 0.95),
+    power=Power("all four labels are wrong together in 15 % of the samples", 400, 0.95),
 )
 def dependent_labels(seen: SeenNumbers) -> list[Found] | None:
-    """Exact match is far from the product of the labels' accuracies, and not by chance (binomial test)."""
+    """Exact match differs from the product of the labels' accuracies by more than chance (binomial test)."""
     from scipy.stats import binomtest
 
     if seen.task != "multilabel" or seen.exact_match is None or len(seen.tables) < 2 or not seen.total or seen.weighted:
@@ -213,15 +215,15 @@ def dependent_labels(seen: SeenNumbers) -> list[Found] | None:
     "numbers",
     severity="tip",
     certainty="certain",
-    why="A micro average counts samples, a macro average classes: small classes that are recognised worse pull the "
-    "macro average down without showing in the micro one.",
+    why="A micro average weights all samples equally, a macro average all classes: small classes with a low F1 pull "
+    "the macro average down and hardly change the micro average.",
     remedy="Report both, and the classes that cause it.",
     known_problems="Differences of F1 below 0.05 are not reported.",
     example=lambda: _matrix((980, 5, 5), (4, 1, 0), (4, 0, 1)),
     counterexample=_good,
 )
 def micro_and_macro(seen: SeenNumbers) -> list[Found] | None:
-    """F1 over samples and the mean F1 of classes or labels differ by more than 0.05."""
+    """F1 over all samples (micro) and the mean F1 of classes or labels (macro) differ by more than 0.05."""
     each = {name: float(find("f1")(table).value()) for name, table in seen.tables.items()}
     defined = {name: value for name, value in each.items() if value == value}
     if seen.task == "binary" or len(defined) < 2:
@@ -231,6 +233,8 @@ def micro_and_macro(seen: SeenNumbers) -> list[Found] | None:
     if not abs(micro - macro) > 0.05:
         return []
     worst = sorted(defined, key=lambda name: -abs(defined[name] - micro))[:2]
-    causes = ", ".join(f"{name} {defined[name]:.3f} of {seen.tables[name].positives:,}" for name in worst)
-    words = f"F1 is {micro:.4f} over samples and {macro:.4f} over classes; most of it comes from {causes}."
+    causes = " and ".join(
+        f"{name} (F1 {defined[name]:.3f}, {numbered(seen.tables[name].positives, 'sample')})" for name in worst
+    )
+    words = f"F1 is {micro:.4f} over all samples (micro) and {macro:.4f} over classes (macro), mostly due to {causes}."
     return [("f1", words, {"micro": micro, "macro": macro, "classes": worst})]

@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 
 from lightning_evalkit.diagnosis.rules.table import Found, rule
-from lightning_evalkit.diagnosis.seen import STEPS, SeenLoader, SeenLog, SeenMetric, SeenMonitor, SeenRun
+from lightning_evalkit.diagnosis.seen import (
+    STEPS,
+    SeenLoader,
+    SeenLog,
+    SeenMetric,
+    SeenMonitor,
+    SeenRun,
+    SeenValue,
+    told,
+)
 
 SAME = 1e-6
-"""Single precision does not tell smaller differences."""
+"""Single precision does not show smaller differences."""
 
 
 def _logged(log: SeenLog, *, ranks: int = 1, **facts: object) -> SeenRun:
@@ -27,7 +36,7 @@ def _logged(log: SeenLog, *, ranks: int = 1, **facts: object) -> SeenRun:
     why="The epoch's number is then the mean of the batches' values, which is not the metric of all samples and "
     "changes with the batch size.",
     remedy="Log the object: self.val_f1.update(preds, target); self.log('val/f1', self.val_f1).",
-    known_problems="A value of a function, or one that was turned into a Python number, is not recognised.",
+    known_problems="Values of functions, and values that were turned into Python numbers, are not recognised.",
     example=lambda: _logged(SeenLog("val/f1", "validation_step", "value", "f1", batches=4)),
     counterexample=lambda: _logged(SeenLog("val/f1", "validation_step", "object", "f1", batches=4)),
 )
@@ -36,11 +45,10 @@ def value_logged(run: SeenRun) -> list[Found] | None:
     found = []
     for log in run.logs.values():
         if log.source == "value" and log.hook in STEPS and log.on_epoch and log.batches > 1:
-            metric = run.metrics.get(log.metric)
-            numbers, evidence = ("", {}) if metric is None else run.numbers(metric, {log.hook})
+            numbers, evidence = told(run.value(log), "the epoch's own samples")
             if evidence and abs(evidence["reported"] - evidence["truth"]) < SAME:
                 continue  # a share of samples, whose mean by batch size is right
-            words = f"{log.name} is the mean of {log.batches} batches' values of {log.metric}{numbers}."
+            words = f"{log.name} is the mean of the values of {log.metric} in {log.batches} batches{numbers}."
             evidence |= {"batches": log.batches}
             found.append((log.name, words, evidence))
     return found if run.logs else None
@@ -52,18 +60,18 @@ def value_logged(run: SeenRun) -> list[Found] | None:
     "run",
     severity="error",
     certainty="certain",
-    why="A metric of each rank's own samples, averaged over ranks, is not the metric of all samples.",
+    why="The mean of the values that each rank computes from its own samples is not the metric of all samples.",
     remedy="Log the object: Lightning and torchmetrics then sum the states of all ranks before they divide.",
-    known_problems="Values that were joined by hand before are found too.",
+    known_problems="Values that were already synchronised by hand are reported too.",
     example=lambda: _logged(SeenLog("f1", "validation_step", "value", "f1", sync_dist=True), ranks=2),
     counterexample=lambda: _logged(SeenLog("f1", "validation_step", "object", "f1", sync_dist=True), ranks=2),
 )
 def ranks_averaged(run: SeenRun) -> list[Found] | None:
-    """The value of a metric of one rank was logged with sync_dist=True, so that ranks' values are averaged."""
+    """A metric's value on one rank was logged with sync_dist=True, so Lightning averages the values of the ranks."""
     if run.ranks == 1:
         return None
     return [
-        (log.name, f"{log.name} averages {run.ranks} ranks' own values of {log.metric}.", {"ranks": run.ranks})
+        (log.name, f"{log.name} averages the values of {log.metric} on {run.ranks} ranks.", {"ranks": run.ranks})
         for log in run.logs.values()
         if log.source == "value" and log.sync_dist and log.hook in STEPS
     ]
@@ -83,12 +91,12 @@ def _monitored(mode: str) -> SeenRun:
     certainty="certain",
     why="The worst epoch is kept as the best one, or training stops as soon as it improves.",
     remedy="Set mode='max' where higher is better, and mode='min' for losses and errors.",
-    known_problems="Numbers whose direction is not known (plain values under any name) are not judged, but for losses.",
+    known_problems="Numbers of unknown direction (plain values under any name) are not judged, except losses.",
     example=lambda: _monitored("min"),
     counterexample=lambda: _monitored("max"),
 )
 def wrong_mode(run: SeenRun) -> list[Found] | None:
-    """A checkpoint, early stopping or scheduler waits for a metric to get worse."""
+    """A checkpoint callback, early stopping or a scheduler takes a worse value of a metric for a better one."""
     found = []
     for monitor in run.monitors:
         wanted = _direction(run, monitor.name)
@@ -112,10 +120,10 @@ def _direction(run: SeenRun, name: str) -> str:
     "run",
     severity="warning",
     certainty="certain",
-    why="Lightning weighs the values of batches by the batch size. Where the tensors of a batch have several sizes it "
-    "takes the first it finds.",
-    remedy="Say it: self.log(name, value, batch_size=len(target)).",
-    known_problems="The weights matter only where batches differ in size.",
+    why="Lightning weights the values of batches by the batch size. If the tensors of a batch have several sizes, it "
+    "takes the first that it finds.",
+    remedy="Pass it: self.log(name, value, batch_size=len(target)).",
+    known_problems="The weights matter only if batches differ in size.",
     example=lambda: SeenRun(logs={"loss": SeenLog("loss", "validation_step")}, ambiguous_batch="3 and 32"),
     counterexample=lambda: SeenRun(
         logs={"loss": SeenLog("loss", "validation_step", batch_size_given=True)}, ambiguous_batch="3 and 32"
@@ -126,7 +134,7 @@ def batch_size_guessed(run: SeenRun) -> list[Found] | None:
     if not run.ambiguous_batch:
         return None
     return [
-        (log.name, f"{log.name} is weighed by a guessed batch size: tensors have {run.ambiguous_batch} rows.", {})
+        (log.name, f"{log.name} is weighted by a guessed batch size: tensors have {run.ambiguous_batch} rows.", {})
         for log in run.logs.values()
         if log.hook in STEPS and log.source != "object" and log.on_epoch and not log.batch_size_given
     ]
@@ -138,10 +146,10 @@ def batch_size_guessed(run: SeenRun) -> list[Found] | None:
     "run",
     severity="warning",
     certainty="certain",
-    why="Lightning computes and resets what is logged as an object. A compute or reset by hand beside it works on "
-    "another part of the epoch.",
+    why="Lightning computes and resets a metric that is logged as an object. An additional compute or reset by hand "
+    "works on another part of the epoch.",
     remedy="Choose one: log the object in the step, or update there and compute, log and reset at the epoch's end.",
-    known_problems="A compute that is only printed is found too.",
+    known_problems="A compute whose value is only printed is reported too.",
     example=lambda: _logged(SeenLog("f1", "validation_step", "object", "f1"), computed_in_steps=3),
     counterexample=lambda: _logged(SeenLog("f1", "validation_step", "object", "f1")),
 )
@@ -151,7 +159,9 @@ def both_ways(run: SeenRun) -> list[Found] | None:
     for metric in run.metrics.values():
         logged = [log.name for log in run.logs_of(metric) if log.source == "object"]
         if logged and metric.computed_in_steps:
-            words = f"{metric.path} is logged as {logged[0]}, and computed by hand in {metric.computed_in_steps} steps."
+            words = (
+                f"{metric.path} is logged as {logged[0]} and also computed by hand in {metric.computed_in_steps} steps."
+            )
             found.append((metric.path, words, {"logged": logged, "computed": metric.computed_in_steps}))
     return found if run.metrics else None
 
@@ -169,19 +179,28 @@ def _weighted(hook: str) -> SeenRun:
     why="A loss with class weights divides by the sum of the batch's weights, so the mean over batches depends on the "
     "batch size and on the order of the samples.",
     remedy="Sum weighted losses and weights over the epoch, as lightning_evalkit.metrics.MeanLoss does.",
-    known_problems="Which logged number comes from which loss is guessed by its name.",
+    known_problems="If a logged value is not the tensor that the loss returned, the rule recognises it by its name and "
+    "does not know the true number. On several ranks it never does.",
     example=lambda: _weighted("validation_step"),
     counterexample=lambda: _weighted("on_validation_epoch_end"),
 )
 def weighted_loss(run: SeenRun) -> list[Found] | None:
-    """A number with "loss" in its name is averaged over batches in a module whose loss has class weights."""
+    """The value of a loss with class weights, or a number called loss in its module, is averaged over batches."""
     if not run.class_weights:
         return None
-    return [
-        (log.name, f"{log.name} is the mean over batches of a loss with class weights ({run.class_weights[0]}).", {})
-        for log in run.logs.values()
-        if "loss" in log.name and log.source == "plain" and log.on_epoch and log.hook in STEPS[1:]
-    ]
+    found: list[Found] = []
+    for log in run.logs.values():
+        is_loss = bool(log.loss) or ("loss" in log.name and log.source == "plain")
+        value = None
+        if log.loss_of_epoch is not None and log.reported is not None:
+            value = SeenValue(log.name, log.reported, log.loss_of_epoch)
+        is_right = value is not None and 0 <= value.distance < SAME  # as for batches of equal weight
+        if is_loss and log.on_epoch and log.hook in STEPS[1:] and not is_right:
+            numbers, evidence = told(value, "the epoch's samples in one batch")
+            whose = log.loss or run.class_weights[0]
+            words = f"{log.name} is the mean over batches of a loss with class weights ({whose}){numbers}."
+            found.append((log.name, words, evidence))
+    return found
 
 
 @rule(
@@ -190,14 +209,14 @@ def weighted_loss(run: SeenRun) -> list[Found] | None:
     "run",
     severity="tip",
     certainty="hint",
-    why="Calling the metric computes the value of every batch, which nobody logs; update only counts.",
+    why="Calling the metric also computes the value of every batch, which is not logged; update only counts.",
     remedy="Call metric.update(preds, target) in the step.",
-    known_problems="The value may be used for something else than logging.",
+    known_problems="The value may be used for something other than logging.",
     example=lambda: _logged(SeenLog("f1", "validation_step", "object", "f1"), forwards=10),
     counterexample=lambda: _logged(SeenLog("f1", "validation_step", "object", "f1")),
 )
 def forward_unused(run: SeenRun) -> list[Found] | None:
-    """A metric is called for the value of every batch, and only its value of the epoch is logged."""
+    """A metric is called, which computes the value of every batch, but only its value of the epoch is logged."""
     found = []
     for metric in run.metrics.values():
         logs = run.logs_of(metric)
@@ -216,7 +235,7 @@ def forward_unused(run: SeenRun) -> list[Found] | None:
     why="Lightning averages the batch size over ranks as a whole number before it divides by it, so a mean over ranks "
     "with unequal numbers of rows is wrong (Lightning issue 21859).",
     remedy="Add lightning_evalkit.callbacks.ExactDistributedEvaluation(), or log a torchmetrics MeanMetric.",
-    known_problems="Only loaders whose sampler shares out rows in turn are recognised.",
+    known_problems="Only loaders whose sampler deals out rows to the ranks in turn are recognised.",
     example=lambda: _unequal(sync_dist=True),
     counterexample=lambda: _unequal(sync_dist=False),
 )

@@ -1,4 +1,4 @@
-"""Rules on what a classifier adds to always giving the same answer."""
+"""Rules that compare a classifier with always giving the same answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lightning_evalkit.diagnosis.rules.table import Found, Power, rule
 
 CHANCE = 0.05
 OF_THRESHOLDS = ("EK204", "EK210", "EK220")
-"""Rules that a threshold other than 0.5 makes find something on purpose: who chose it gave up accuracy for recall."""
+"""Rules that do not apply to a threshold other than 0.5, which trades accuracy for recall on purpose."""
 
 
 @rule(
@@ -19,7 +19,7 @@ OF_THRESHOLDS = ("EK204", "EK210", "EK220")
     "numbers",
     severity="warning",
     certainty="significant",
-    why="A high accuracy says little where one class makes up most of the data.",
+    why="A high accuracy says little if one class makes up most of the data.",
     remedy="Look at balanced_accuracy, mcc or recall per class, and at the threshold.",
     known_problems="A model that is meant to find rare positives may give up accuracy on purpose.",
     example=lambda: seen_counts(Counts(tp=10, fp=100, fn=10, tn=880)),
@@ -27,7 +27,7 @@ OF_THRESHOLDS = ("EK204", "EK210", "EK220")
     power=Power("one sample in ten is positive, recall is 0.5 and specificity 0.85", 500, 0.95),
 )
 def below_majority(seen: SeenNumbers) -> list[Found] | None:
-    """Always answering the most frequent class would be right more often, and not by chance (exact test of McNemar)."""
+    """Always answering the most frequent class would be right more often, beyond chance (McNemar's exact test)."""
     beside = _beside_majority(seen)
     if beside is None:
         return None
@@ -40,12 +40,12 @@ def below_majority(seen: SeenNumbers) -> list[Found] | None:
     "numbers",
     severity="tip",
     certainty="certain",
-    why="Always answering the most frequent class needs no model. These samples do not tell the two apart.",
-    remedy="Report the accuracy beside the majority's share; evaluate more samples, or look at balanced_accuracy.",
+    why="Always answering the most frequent class needs no model. These samples do not show that the model is better.",
+    remedy="Report the share of the majority with the accuracy; evaluate more samples, or look at balanced_accuracy.",
     known_problems="A model may be better by less than these samples can show: the 5 % level decides.",
     example=lambda: seen_counts(Counts(tp=10, fp=9, fn=90, tn=891)),
     counterexample=lambda: seen_counts(Counts(tp=80, fp=20, fn=20, tn=880)),
-    power=Power("one sample in ten is positive, 10 % of these and 1 % of the others are called so", 500, 0.85),
+    power=Power("one sample in ten is positive; 10 % of positives and 1 % of negatives are called positive", 500, 0.85),
 )
 def not_above_majority(seen: SeenNumbers) -> list[Found] | None:
     """The accuracy is neither significantly higher nor lower than that of always answering the most frequent class."""
@@ -58,7 +58,7 @@ def not_above_majority(seen: SeenNumbers) -> list[Found] | None:
 
 
 class _Majority(NamedTuple):
-    """A classifier beside always answering the most frequent class, by the samples that only one gets right."""
+    """The comparison of a classifier with the most frequent class, by the samples that only one of them gets right."""
 
     words: str
     evidence: dict[str, float]
@@ -84,7 +84,7 @@ def _beside_majority(seen: SeenNumbers) -> _Majority | None:
 
 
 def _one_vs_rest(seen: SeenNumbers) -> dict[str, Counts] | None:
-    """A table for each class, of a binary evaluation too; None where samples have no one class, or weights."""
+    """A table for each class, also of a binary evaluation; None if samples have several labels, or weights."""
     if seen.weighted or not seen.total:
         return None
     if seen.table is not None:
@@ -98,9 +98,9 @@ def _one_vs_rest(seen: SeenNumbers) -> dict[str, Counts] | None:
     "numbers",
     severity="warning",
     certainty="certain",
-    why="The model answers the same for every sample: accuracy is the share of that class, and nothing was learnt that "
-    "the numbers could show.",
-    remedy="Look at the scores: at the threshold, at a loss that the majority dominates, at the learning rate.",
+    why="The model gives every sample the same answer: its accuracy is the share of that class and says nothing about "
+    "the model.",
+    remedy="Look at the scores and the threshold, at a loss that the majority dominates, and at the learning rate.",
     known_problems="No case is known where it is wrong.",
     example=lambda: seen_counts(Counts(tp=0, fp=0, fn=10, tn=90)),
     counterexample=lambda: seen_counts(Counts(tp=1, fp=0, fn=9, tn=90)),

@@ -1,4 +1,4 @@
-"""Rules on numbers that were chosen because they were the best."""
+"""Rules on numbers that were selected because they were the best."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightning_evalkit.diagnosis.numbers import Candidates, SeenNumbers
 from lightning_evalkit.diagnosis.rules.table import Found, Power, rule
 
 NEAR = 3.0
-"""Candidates within so many standard errors of the best could have been the best by chance."""
+"""Candidates within this many standard errors of the best could have been the best by chance."""
 
 
 def _chosen(*values: float) -> SeenNumbers:
@@ -22,12 +22,12 @@ def _chosen(*values: float) -> SeenNumbers:
     "numbers",
     severity="tip",
     certainty="hint",
-    why="The epoch with the best number on a sample is partly the best epoch and partly the luckiest: its number would "
-    "be lower on other samples. The more epochs are nearly as good, the more so.",
+    why="The epoch with the best number is partly the best epoch and partly the luckiest: its number would be worse on "
+    "other samples. The effect grows with the number of epochs that are nearly as good.",
     remedy="Report the number of the chosen epoch on data that chose nothing: trainer.test(ckpt_path='best').",
-    known_problems="The size is that of candidates with independent errors, which is the most that equally good ones "
-    "can have: epochs of one run make similar errors, and gain less. In a run, binary torchmetrics and evaluations of "
-    "this package that a checkpoint or early stopping monitors are looked at.",
+    known_problems="The size assumes equally good candidates with independent errors and is the most that selection "
+    "can gain: epochs of one run make similar errors, and gain less. In a run, the rule looks at binary torchmetrics "
+    "and at evaluations of this package that a checkpoint or early stopping monitors.",
     example=lambda: _chosen(0.60, 0.79, 0.81, 0.80),
     counterexample=lambda: _chosen(0.50, 0.60, 0.70, 0.80),
     power=Power("ten epochs are equally good, right in 80 % of cases", 500, 0.95),
@@ -43,8 +43,8 @@ def best_of_several(seen: SeenNumbers) -> list[Found] | None:
         if near > 1 and error > 0:
             most = error * expected_maximum(near)
             words = (
-                f"{name} {best:.4f} is the best of {len(values)}, of which {near} are within {NEAR:g} standard errors "
-                f"({error:.4f} each): choosing alone makes it better by up to {most:.4f}."
+                f"{name} {best:.4f} is the best of {len(values)} values, of which {near} are within {NEAR:g} standard "
+                f"errors ({error:.4f} each): selection alone makes it better by up to {most:.4f}."
             )
             evidence = {"best": best, "candidates": len(values), "near": near, "standard_error": error, "most": most}
             found.append((name, words, evidence))
@@ -52,7 +52,7 @@ def best_of_several(seen: SeenNumbers) -> list[Found] | None:
 
 
 def expected_maximum(number: int) -> float:
-    """The expected largest of so many independent standard normal numbers (Blom's approximation from four on).
+    """The expected largest of this many independent standard normal numbers (Blom's approximation from four on).
 
     >>> round(expected_maximum(10), 2)
     1.55

@@ -1,9 +1,9 @@
-"""Rules on states that count what does not belong together."""
+"""Rules on states that mix samples which do not belong together."""
 
 from __future__ import annotations
 
 from lightning_evalkit.diagnosis.rules.table import Found, rule
-from lightning_evalkit.diagnosis.seen import SANITY, Owner, SeenLoader, SeenMetric, SeenRun
+from lightning_evalkit.diagnosis.seen import SANITY, Owner, SeenLoader, SeenMetric, SeenRun, told
 
 
 def _mixed(*owners: Owner) -> SeenRun:
@@ -20,9 +20,9 @@ def _clean() -> SeenRun:
     "run",
     severity="error",
     certainty="certain",
-    why="Validation begins while a training epoch is being counted, so its samples are added to those of training, "
-    "and the reset that follows throws both away: validation reports both, and training what is left.",
-    remedy="Give every stage a metric of its own: self.train_f1 and self.val_f1, or a clone of a collection each.",
+    why="Validation begins before the training epoch ends, so its samples are added to those of training, and the "
+    "reset that follows discards both: validation reports a mixture, and training only what is counted afterwards.",
+    remedy="Give every stage its own metric: self.train_f1 and self.val_f1, or one clone of a collection for each.",
     known_problems="Updates inside a compiled step are not seen.",
     example=lambda: _mixed(Owner("train"), Owner("val")),
     counterexample=_clean,
@@ -45,12 +45,12 @@ def two_stages(run: SeenRun) -> list[Found] | None:
     "run",
     severity="error",
     certainty="certain",
-    why="A value that is computed by hand is of all samples since the last reset: of several epochs, and of the sanity "
-    "check that Lightning runs before training.",
+    why="A value that is computed by hand covers all samples since the last reset: those of several epochs, and of the "
+    "sanity check that Lightning runs before training.",
     remedy="Call metric.reset() after metric.compute() in on_validation_epoch_end, or log the object: self.log('f1', "
     "self.f1) lets Lightning reset it.",
-    known_problems="A sum that is meant to count over the whole run is found too: ignore it by its code. Running "
-    "extremes and windows (MaxMetric, MinMetric, Running) are found only if the sanity check is in them.",
+    known_problems="A sum that is meant to count over the whole run is reported too: ignore the rule by its code. "
+    "Running extremes and windows (MaxMetric, MinMetric, Running) are reported only if they hold the sanity check.",
     example=lambda: _mixed(Owner(SANITY), Owner("val")),
     counterexample=_clean,
 )
@@ -73,7 +73,7 @@ def not_reset(run: SeenRun) -> list[Found] | None:
     "run",
     severity="error",
     certainty="certain",
-    why="Each dataloader's value is of its own samples and of those of the loaders before it.",
+    why="The value of each dataloader covers its own samples and those of the loaders before it.",
     remedy="Keep one metric per dataloader: self.f1s = torch.nn.ModuleList(...), indexed by dataloader_idx.",
     known_problems="If one number over all dataloaders is wanted, ignore this rule by its code.",
     example=lambda: _mixed(Owner("val", 0), Owner("val", 1)),
@@ -85,22 +85,12 @@ def several_loaders(run: SeenRun) -> list[Found] | None:
     for metric in run.metrics.values():
         loaders = metric.mixed("dataloader")
         if loaders:
-            numbers, evidence = _of_last(metric)
+            last = metric.last_loader
+            samples = "" if last is None else f"the samples of dataloader {last.dataloader} alone"
+            numbers, evidence = told(last and last.reported, samples, is_named=True)
             words = f"{metric.path} ({metric.kind}) counts {len(loaders)} dataloaders into one state{numbers}."
             found.append((metric.path, words, {"dataloaders": loaders, **evidence}))
     return found if run.metrics else None
-
-
-def _of_last(metric: SeenMetric) -> tuple[str, dict[str, float]]:
-    """What was reported of the last dataloader and what is true, as the end of a sentence and as evidence."""
-    last = metric.last_loader
-    if last is None or last.reported is None:
-        return "", {}
-    words = (
-        f": {last.reported:.4f} is reported for number {last.dataloader}, and {last.truth:.4f} is the value of its own "
-        "samples"
-    )
-    return words, {"reported": last.reported, "truth": last.truth}
 
 
 def _loader(repeats: int) -> SeenRun:
@@ -113,9 +103,9 @@ def _loader(repeats: int) -> SeenRun:
     "run",
     severity="warning",
     certainty="certain",
-    why="A DistributedSampler fills up its list so that every rank has as many rows: some rows count twice.",
+    why="A DistributedSampler repeats rows so that every rank has the same number: these rows count twice.",
     remedy="Add lightning_evalkit.callbacks.ExactDistributedEvaluation() to the trainer's callbacks.",
-    known_problems="Only samplers that share out rows in turn are recognised.",
+    known_problems="Only samplers that deal out rows to the ranks in turn are recognised.",
     example=lambda: _loader(1),
     counterexample=lambda: _loader(0),
 )
@@ -146,10 +136,11 @@ def _grouped(*thresholds: float) -> SeenRun:
     "run",
     severity="error",
     certainty="certain",
-    why="torchmetrics compares states after the first batch and merges members whose states happen to be equal, for "
-    "ever: all of them then report the number of the first.",
-    remedy="MetricCollection(..., compute_groups=False), or an evaluation of this package: threshold=[0.1, 0.5, 0.9].",
-    known_problems="Options of metrics that are not torchmetrics' own are not compared.",
+    why="torchmetrics compares states after the first batch and permanently merges members whose states happen to be "
+    "equal: all of them then report the number of the first.",
+    remedy="Use MetricCollection(..., compute_groups=False), or an evaluation of this package: threshold=[0.1, 0.5, "
+    "0.9].",
+    known_problems="The rule compares only the options of torchmetrics' own metrics.",
     example=lambda: _grouped(0.1, 0.5),
     counterexample=lambda: _grouped(0.5),
 )

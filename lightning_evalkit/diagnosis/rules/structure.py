@@ -1,4 +1,4 @@
-"""Rules on what metrics are, and where a module keeps them."""
+"""Rules on the kinds of metrics that a module has, and on where it keeps them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightning_evalkit.diagnosis.seen import SeenMetric, SeenRun
 
 MICRO = ("Accuracy", "Precision", "Recall", "F1Score")
 LARGE = 2**28
-"""Bytes of stored predictions that a device notices: a quarter of a gigabyte."""
+"""The size of stored predictions that is reported, in bytes: a quarter of a gigabyte."""
 
 
 def _of(*metrics: SeenMetric) -> SeenRun:
@@ -32,7 +32,7 @@ def _averaged(kind: str, average: str) -> SeenMetric:
     certainty="certain",
     why="Every sample has one target and one prediction, so each error is one false positive and one false negative: "
     "micro-averaged precision, recall and F1 are all the accuracy. Reporting several of them says nothing new.",
-    remedy="average='macro' for F1, precision and recall, or average='none' for one number per class.",
+    remedy="Use average='macro' for F1, precision and recall, or average='none' for one number per class.",
     known_problems="ignore_index inside the class range breaks the identity; such metrics are left out.",
     example=lambda: _of(_averaged("MulticlassF1Score", "micro"), _averaged("MulticlassAccuracy", "micro")),
     counterexample=lambda: _of(_averaged("MulticlassF1Score", "macro"), _averaged("MulticlassAccuracy", "micro")),
@@ -63,8 +63,8 @@ def micro_is_accuracy(run: SeenRun) -> list[Found] | None:
     certainty="certain",
     why="Accuracy(task='multiclass') averages over samples (micro), MulticlassAccuracy over classes (macro recall): "
     "on imbalanced data the two numbers differ although both are called accuracy.",
-    remedy="Say average= wherever an accuracy is constructed.",
-    known_problems="An average that was chosen on purpose cannot be told from a default.",
+    remedy="Pass average= wherever an accuracy is constructed.",
+    known_problems="The rule cannot tell an average that was chosen on purpose from a default.",
     example=lambda: _of(
         SeenMetric("a", "MulticlassAccuracy", {"average": "micro"}),
         SeenMetric("b", "MulticlassAccuracy", {"average": "macro"}),
@@ -89,8 +89,8 @@ def two_accuracies(run: SeenRun) -> list[Found] | None:
     "run",
     severity="error",
     certainty="certain",
-    why="A module that is in a plain list or dict is not registered: Lightning neither moves it to the device nor "
-    "resets it, and its state is in no checkpoint.",
+    why="A metric in a plain list or dict is not registered as a submodule: Lightning neither moves it to the device "
+    "nor resets it, and its state is in no checkpoint.",
     remedy="Use torch.nn.ModuleDict, torch.nn.ModuleList or a MetricCollection.",
     known_problems="Containers deeper than one level are not searched.",
     example=lambda: _one(held_in="container"),
@@ -111,8 +111,9 @@ def plain_container(run: SeenRun) -> list[Found] | None:
     "run",
     severity="warning",
     certainty="certain",
-    why="A metric with thresholds=None keeps every prediction of the epoch on the device, and gathers all of them.",
-    remedy="thresholds=200, or this package's AUROC and average precision, which keep a histogram of fixed size.",
+    why="A metric with thresholds=None keeps every prediction of the epoch on the device, and gathers them across "
+    "ranks.",
+    remedy="Use thresholds=200, or this package's AUROC and average precision, which keep a histogram of fixed size.",
     known_problems="The limit of 256 MB is a choice.",
     example=lambda: _one(list_bytes=LARGE),
     counterexample=lambda: _one(list_bytes=1_000),
@@ -132,8 +133,8 @@ def stored_predictions(run: SeenRun) -> list[Found] | None:
     "run",
     severity="error",
     certainty="certain",
-    why="A sum in bfloat16 stops growing at 256, one in float16 at 2,048: what is added later is lost.",
-    remedy="Build metrics after the cast, or use metrics that count in integers, as this package's do.",
+    why="A sum in bfloat16 stops growing at 256, one in float16 at 2,048: later samples are lost.",
+    remedy="Create metrics after the cast, or use metrics that count in integers, as this package's do.",
     known_problems="A state that never grows large is not harmed.",
     example=lambda: _one(low_precision=("sum_value",)),
     counterexample=lambda: _one(),

@@ -1,4 +1,4 @@
-"""The table of rules: each is one function with its page, and everything else reads the table."""
+"""The table of rules: each rule is one function with its page, and everything else reads the table."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Found = tuple[str, str, dict[str, Any]]
 
 
 class Power(NamedTuple):
-    """How often a rule finds a fault that was planted, at least; a test plants it."""
+    """The least share of simulated data sets in which a rule finds a fault; a test plants the fault."""
 
     situation: str
     samples: int
     share: float
 
     def __str__(self) -> str:
-        return f"In at least {self.share:.0%} of simulated data sets of {self.samples:,} samples: {self.situation}."
+        return f"In at least {self.share:.0%} of simulated data sets of {self.samples:,} samples, if {self.situation}."
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing to look for. ``check`` gives None where the rule does not apply, else what it found."""
+    """A rule looks for one fault; its ``check`` returns None if the rule does not apply, else what it found."""
 
     code: str
     name: str
@@ -48,10 +48,10 @@ class Rule:
     since: str = "0.1.0"
     preview: bool = False
     power: Power | None = None
-    """Where chance decides whether it finds what it looks for."""
+    """Given if chance decides whether the rule finds the fault."""
 
     def __call__(self, seen: Any) -> list[Finding] | None:
-        """The findings in what was seen; None where the rule does not apply."""
+        """The findings in these facts; None if the rule does not apply."""
         found = self.check(seen)
         if found is None:
             return None
@@ -81,7 +81,7 @@ class Rule:
         return f"# {self.code}: {self.name}\n\n*{facts}*\n\n{sections}\n"
 
 
-WHEREVER = "Wherever it occurs, as nothing about it depends on chance."
+WHEREVER = "Wherever it occurs, because nothing about it depends on chance."
 RULES: Registry[Rule] = Registry("rule", lister="evalkit rules")
 
 

@@ -27,15 +27,15 @@ def _cells(tp: int, fp: int, fn: int, tn: int, **facts: float) -> SeenNumbers:
     "numbers",
     severity="tip",
     certainty="certain",
-    why="The two answer different questions and are equal only by chance of the counts, so one of them will part from "
-    "the other as soon as the share of positives changes.",
-    remedy="Report what the question needs: F1 or recall and precision where positives matter, and the prevalence.",
+    why="The two answer different questions and are equal only because of the counts: they will differ as soon as the "
+    "share of positives changes.",
+    remedy="Report what the question needs: F1 or recall and precision if positives matter, and the prevalence.",
     known_problems="Numbers within 0.001 of each other count as equal.",
     example=lambda: _cells(40, 10, 10, 40),
     counterexample=lambda: _cells(40, 10, 10, 400),
 )
 def accuracy_is_f1(seen: SeenNumbers) -> list[Found] | None:
-    """Accuracy and F1 are equal, or nearly so; the finding says by which cause."""
+    """Accuracy and F1 are equal, or nearly so; the finding gives the cause."""
     if seen.table is None or not seen.table.errors or not 2 * seen.table.tp + seen.table.errors:
         return None
     accuracy, f1 = (find(name)(seen.table).exact() for name in ("accuracy", "f1"))
@@ -51,8 +51,8 @@ def accuracy_is_f1(seen: SeenNumbers) -> list[Found] | None:
     "numbers",
     severity="tip",
     certainty="certain",
-    why="With as many false positives as false negatives precision, recall and F1 are equal, and with as many true "
-    "positives as true negatives so is accuracy: four numbers say one thing.",
+    why="With as many false positives as false negatives, precision, recall and F1 are equal; with as many true "
+    "positives as true negatives, accuracy is equal to them too: four numbers say one thing.",
     remedy="Report one of them, and one that looks at the other class: specificity or mcc.",
     known_problems="No case is known where it is wrong.",
     example=lambda: _cells(40, 10, 10, 40),
@@ -75,14 +75,14 @@ def four_are_one(seen: SeenNumbers) -> list[Found] | None:
     "numbers",
     severity="warning",
     certainty="certain",
-    why="0/0 has no value. As NaN it stops EarlyStopping, and as 0 it pulls averages down.",
+    why="0/0 has no value. As NaN it stops EarlyStopping, and as 0 it lowers averages.",
     remedy="Evaluate on data that has the class, leave the number out, or decide its value with zero_division.",
     known_problems="No case is known where it is wrong.",
     example=lambda: _cells(0, 0, 5, 95),
     counterexample=lambda: _cells(1, 1, 5, 95),
 )
 def undefined(seen: SeenNumbers) -> list[Found] | None:
-    """A reported number is 0/0: nothing was counted that it could be computed from."""
+    """A reported number is 0/0, because no sample was counted that it could be computed from."""
     if seen.tables and not seen.total and not seen.weighted:
         return [("counts", "nothing was counted: every number is 0/0.", {})]
     return [(name, f"{name} is 0/0 in these counts.", {}) for name in seen.undefined()]
@@ -94,7 +94,7 @@ def undefined(seen: SeenNumbers) -> list[Found] | None:
     "numbers",
     severity="tip",
     certainty="significant",
-    why="Accuracy is a mixture of recall and specificity. Where they are far apart it mostly tells the share of the "
+    why="Accuracy is a mixture of recall and specificity. If they are far apart, it mostly shows the share of the "
     "easier class.",
     remedy="Report both, or balanced_accuracy; choose the threshold for the errors that cost more.",
     known_problems="Differences below 0.2 are not reported.",
@@ -103,7 +103,7 @@ def undefined(seen: SeenNumbers) -> list[Found] | None:
     power=Power("one sample in ten is positive, recall is 0.5 and specificity 0.95", 500, 0.95),
 )
 def unequal_classes(seen: SeenNumbers) -> list[Found] | None:
-    """Recall and specificity differ by more than 0.2, and not by chance."""
+    """Recall and specificity differ by more than 0.2, and by more than chance (Fisher's exact test)."""
     from scipy.stats import fisher_exact
 
     table = seen.table
@@ -124,12 +124,12 @@ def unequal_classes(seen: SeenNumbers) -> list[Found] | None:
     certainty="certain",
     why="Recall and specificity belong to the model; precision, F1 and accuracy also depend on the share of positives.",
     remedy="Report evaluation.at_prevalence(...), and choose the threshold for that share.",
-    known_problems="Recall and specificity are taken to stay the same, which another population may not do.",
+    known_problems="The rule assumes that recall and specificity stay the same, which another population may change.",
     example=lambda: _cells(40, 10, 10, 40, prevalence=0.01),
     counterexample=lambda: _cells(40, 10, 10, 40, prevalence=0.5),
 )
 def other_prevalence(seen: SeenNumbers) -> list[Found] | None:
-    """At the share of positives of the place of use a number lies outside of what these counts allow."""
+    """A number lies outside of the interval that it has at the share of positives where the model will be used."""
     table = seen.table
     if table is None or seen.prevalence is None or seen.weighted or not (table.positives and table.negatives):
         return None
