@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DataLoaderConfiguration
-from ranks import recorded
+from ranks import leave_and_end, recorded
 from torch.utils.data import DataLoader, Dataset, IterableDataset, SubsetRandomSampler
 
 from lightning_evalkit import MulticlassEvaluation
@@ -125,3 +125,4 @@ if __name__ == "__main__":
     numbers = {"world": world, **scenes()}
     Path(sys.argv[1], f"accelerate_{rank}.json").write_text(json.dumps(numbers), encoding="utf-8")
     accelerator.end_training()
+    leave_and_end()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from ranks import leave
+from ranks import leave_and_end
 from tiny_bert import Echo, encoded, sequence_model, token_model, tokenizer, trainer
 from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding
 
@@ -76,5 +76,4 @@ if __name__ == "__main__":
     rank = os.environ.get("RANK", "0")
     numbers = scenes(folder)
     (folder / f"trainer_{rank}.json").write_text(json.dumps(numbers), encoding="utf-8")
-    if torch.distributed.is_initialized():
-        leave()
+    leave_and_end()
