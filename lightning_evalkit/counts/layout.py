@@ -33,6 +33,7 @@ class Cells:
         ends = [0, *accumulate(sizes.values())]
         self.width = ends[-1]
         self.begins = dict(zip(sizes, ends[:-1], strict=True))
+        self.slices = {name: slice(begin, begin + sizes[name]) for name, begin in self.begins.items()}
         self._stored = [name for name, size in sizes.items() if size]
 
     def __repr__(self) -> str:

@@ -62,7 +62,7 @@ class MultilabelCounter(EagerOrDeferred):
         self.rows = Cells(sample_sums=rows, sample_weights=rows)
         of_batch = Cells(guessed=2 * self.guesses, updates=1)
         self.layout = Layout(self.marginals + self.numbers + of_batch, self.weights + self.rows)
-        self._of_batch, self._block_rows = [0] * of_batch.width, max(BLOCK // labels, 1)
+        self._block_rows = max(BLOCK // labels, 1)
         self.plain = not task.weighted and not task.samplewise
         self._cutting = Cutting(task, by_column=len(task.thresholds) > 1)
 
@@ -78,17 +78,16 @@ class MultilabelCounter(EagerOrDeferred):
             sums = _added([self._block(block, truth, score_kind) for block, truth in pairs])
         if sums is None:
             raise InputError(self.task.complaint(preds, target, None))
-        integers, reals = sums
-        if self.guesses:
-            used = target.numel() > 0
-            integers[-3:-1] = [used and given == kind for kind in ("probabilities", "logits")]
-        integers[-1] = 1
+        (integers, reals), begins = sums, self.layout.integers.begins
+        if self.guesses and target.numel() and given != "labels":
+            integers[begins["guessed"] + (given == "logits")] = 1
+        integers[begins["updates"]] = 1
         return ArrayTotals(integers, reals)
 
     def _block(self, preds: Tensor, target: Tensor, score_kind: str) -> tuple[Array, Array | None] | None:
         """The sums over the elements of one block, and over its samples; None for values that are not declared.
 
-        What concerns the batch is left 0 at the end.
+        What concerns the batch is left 0.
         """
         scores, truth = array_of(preds), array_of(target)
         used = None
@@ -103,11 +102,14 @@ class MultilabelCounter(EagerOrDeferred):
         both = above & positive
         tp, predicted, positives = true_per_column(both, above, positive)
         looked = truth.shape[0] if used is None else true_per_column(used)[0]
-        ignored = 0 if used is None else used.size - np.count_nonzero(used)
-        sums = self.marginals.parts(tp=tp, fp=predicted - tp, positives=positives, negatives=looked - positives)
-        numbers: Any = self.numbers.flat(ignored=(ignored,), elements=(truth.size,)) + self._of_batch
-        columns: Array = np.concatenate((*sums, numbers), dtype=np.int64, casting="unsafe")
-        return columns, self._row_sums_of(both, above, positive, used) if self.task.sample_sums else None
+        cells = self.layout.integers
+        integers, at = np.zeros(cells.width, np.int64), cells.slices
+        integers[at["tp"]], integers[at["fp"]] = tp, predicted - tp
+        integers[at["positives"]], integers[at["negatives"]] = positives, looked - positives
+        integers[at["elements"]] = truth.size
+        if used is not None:
+            integers[at["ignored"]] = used.size - np.count_nonzero(used)
+        return integers, self._row_sums_of(both, above, positive, used) if self.task.sample_sums else None
 
     def _above(self, scores: Array, score_kind: str, kind: torch.dtype) -> Array | None:
         if score_kind == "labels":
