@@ -59,7 +59,7 @@ class Totals(NamedTuple):
 class ArrayTotals(NamedTuple):
     """The totals of one batch that was counted at once, as NumPy adds them to a state: without making tensors."""
 
-    integers: Array | list[int]
+    integers: Array
     reals: Array | None = None
     increments: Array | None = None
 
@@ -77,9 +77,8 @@ class ArrayTotals(NamedTuple):
 
     def tensors(self) -> Totals:
         """The same totals as tensors."""
-        integers = np.asarray(self.integers, dtype=np.int64)
         others = (None if part is None else torch.from_numpy(part) for part in (self.reals, self.increments))
-        return Totals(torch.from_numpy(integers), *others)
+        return Totals(torch.from_numpy(self.integers), *others)
 
     def dense(self, width: int) -> Totals:
         """The same totals as tensors with all integers written out."""

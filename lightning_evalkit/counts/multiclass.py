@@ -71,9 +71,13 @@ class MulticlassCounter(EagerOrDeferred):
         tables = self._tables(truth, label) if fine else None
         if tables is None:
             raise InputError(self.task.complaint(preds, target, None))
-        ledger = self.masks.flat(hits=(), ignored=(samples - truth.size,), samples=(samples,))
-        ledger.append(1)
-        return ArrayTotals(np.concatenate((*tables, ledger)))
+        integers, at = np.zeros(self.layout.integers.width, np.int64), self.layout.integers.slices
+        for name, numbers in tables.items():
+            integers[at[name]] = numbers
+        if self.ignores:
+            integers[at["ignored"]] = samples - truth.size
+        integers[at["samples"]], integers[at["updates"]] = samples, 1
+        return ArrayTotals(integers)
 
     def _used(self, truth: Array, kind: torch.dtype) -> Array | None:
         """Which targets are not ignored; None if all are."""
@@ -90,29 +94,29 @@ class MulticlassCounter(EagerOrDeferred):
         best = scores[np.arange(len(label)), label]
         return check(best if used is None else best[used])
 
-    def _tables(self, truth: Array, label: Array) -> list[Any] | None:
-        """The integers of each table of classes, in the order of the layout; None if a class is out of range."""
+    def _tables(self, truth: Array, label: Array) -> dict[str, Any] | None:
+        """The integers of each table of classes by the name of its cell; None if a class is out of range."""
         if self.task.num_classes is None:
             hits = np.count_nonzero(truth == label)
-            errors = (truth.size - hits,)
-            return self.tables.parts(right=(hits,), missed=errors, wrongly_predicted=errors)
+            errors = truth.size - hits
+            return {"right": hits, "missed": errors, "wrongly_predicted": errors}
         truth, label = truth.astype(np.int64, copy=False), label.astype(np.int64, copy=False)
         if self.classes > FEW and not self.task.matrix:
             if not self._in_range(truth, label):
                 return None
             places = (truth[truth == label], truth, label)
             right, positives, predicted = (np.bincount(part, minlength=self.classes) for part in places)
-            return self.tables.parts(right=right, missed=positives - right, wrongly_predicted=predicted - right)
+            return {"right": right, "missed": positives - right, "wrongly_predicted": predicted - right}
         codes = self._codes_at_once(truth, label)
         if codes is None:
             return None
         cells = np.bincount(codes, minlength=self.classes**2)
         if self.task.matrix:
-            return [cells]
+            return {"matrix": cells}
         matrix = cells.reshape(self.classes, -1)
         right = matrix.diagonal()  # products with ones are twice as fast as sums of so few numbers
         missed, wrong = matrix.dot(self._ones) - right, self._ones.dot(matrix) - right
-        return self.tables.parts(right=right, missed=missed, wrongly_predicted=wrong)
+        return {"right": right, "missed": missed, "wrongly_predicted": wrong}
 
     def _in_range(self, truth: Array, label: Array) -> bool:
         return within(truth, self.classes) and within(label, self.classes)
