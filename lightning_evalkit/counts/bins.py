@@ -18,7 +18,7 @@ import torch
 
 from lightning_evalkit.counts.cut_bins import CutBins
 from lightning_evalkit.counts.edges import as_probability, before, edges_of, from_order, ordered
-from lightning_evalkit.counts.numpy_path import Array, largest
+from lightning_evalkit.counts.numpy_path import Array, largest, smallest
 from lightning_evalkit.counts.searched import Searched
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ PER_OCTAVE = float(np.log(2) / 2**23)
 # As arrays: of a batch of a few hundred, NumPy takes as long for reading a Python number as for the operation.
 _SOFT, _ONE, _ONE_HALF, _PER_OCTAVE = (np.array(each, np.float32) for each in (SOFT, 1, 0.5, PER_OCTAVE))
 _MINUS_SOFT, _HALF, _STEP = -_SOFT, np.array(HALF, np.int32), np.array(1, np.int32)
+_SIGN = np.array(np.iinfo(np.int32).min, np.int32)
 
 
 class Bins(Protocol):
@@ -75,7 +76,7 @@ class FineBins(Searched):
         size += _SOFT
         np.divide(_MINUS_SOFT, size, out=size)
         size += _ONE
-        np.copysign(size, sign, out=size)
+        _signed(size, sign)
         size += _ONE
         size *= self._scale
         places = size.astype(np.int32)
@@ -181,8 +182,17 @@ def _probable_sizes(scores: Array) -> tuple[Array, Array, Array | None]:
         np.maximum(single, np.float32(1e-45), out=single, where=rare > 0)  # rare, but not impossible
     size = (_HALF - single.view(np.int32)).astype(np.float32)
     np.multiply(size, _PER_OCTAVE, out=size)
-    certain = rare == 0 if np.count_nonzero(rare) < rare.size else None
+    certain = rare == 0 if rare.size and smallest(rare) == 0 else None
     return size, scores - _ONE_HALF, certain
+
+
+def _signed(size: Array, sign: Array) -> None:
+    """Give sizes the signs of other numbers: by the bit if those have single precision, in a quarter of the time."""
+    if sign.dtype == np.float32:
+        bits = size.view(np.int32)
+        bits |= sign.view(np.int32) & _SIGN
+    else:
+        np.copysign(size, sign, out=size)
 
 
 class BFloat16Bins:
