@@ -15,6 +15,7 @@ from lightning_evalkit.counts.losses import LossCounter
 from lightning_evalkit.counts.multiclass import MulticlassCounter
 from lightning_evalkit.counts.multilabel import MultilabelCounter
 from lightning_evalkit.counts.pairs import PairCounter
+from lightning_evalkit.counts.pending import PendingBatches, pending_for
 from lightning_evalkit.counts.sample_values import SampleValueCounter
 from lightning_evalkit.counts.score_counts import Edges, Limits, ScoreCounts
 from lightning_evalkit.counts.slices import SliceCounter
@@ -44,6 +45,7 @@ __all__ = [
     "MulticlassCounter",
     "MultilabelCounter",
     "PairCounter",
+    "PendingBatches",
     "SampleValueCounter",
     "ScoreCounter",
     "ScoreCounts",
@@ -51,5 +53,6 @@ __all__ = [
     "StoredScores",
     "Totals",
     "is_deferred",
+    "pending_for",
     "real_dtype",
 ]

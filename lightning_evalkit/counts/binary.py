@@ -54,7 +54,7 @@ class BinaryCounter(EagerOrDeferred):
         self.plain = not task.weighted and not task.samplewise
         self._cutting = Cutting(task)
 
-    def _at_once(self, preds: Tensor, target: Tensor) -> ArrayTotals:
+    def _at_once(self, preds: Tensor, target: Tensor, batches: int) -> ArrayTotals:
         scores, score_kind, given = read_at_once(self.task, preds)
         samples = target.numel()
         if samples <= BLOCK:
@@ -68,8 +68,8 @@ class BinaryCounter(EagerOrDeferred):
             raise InputError(self.task.complaint(preds, target, None))
         begins = self.layout.integers.begins
         if self.guesses and samples and given != "labels":
-            totals[begins["guessed"] + (given == "logits")] = 1
-        totals[begins["updates"]] = 1
+            totals[begins["guessed"] + (given == "logits")] = batches
+        totals[begins["updates"]] = batches
         return ArrayTotals(totals)
 
     def _block(self, preds: Tensor, target: Tensor, score_kind: str) -> Array | None:

@@ -23,6 +23,7 @@ from lightning_evalkit.counts.numpy_path import (
     BLOCK,
     Array,
     any_of,
+    arg_max,
     array_of,
     is_endless,
     row_begins,
@@ -79,7 +80,7 @@ class CalibrationCounter(EagerOrDeferred):
 
     # ---- at once
 
-    def _at_once(self, preds: Tensor, target: Tensor) -> ArrayTotals:
+    def _at_once(self, preds: Tensor, target: Tensor, batches: int) -> ArrayTotals:
         refuse_labels(preds)
         scores, truth = array_of(preds), array_of(target)
         if self.classes:
@@ -94,10 +95,10 @@ class CalibrationCounter(EagerOrDeferred):
         if known is None:
             raise InputError(self.task.complaint(preds, target, None))
         integers, reals = self._added(scores, known, probable, preds.dtype)
-        integers[self._updates[preds.dtype]] = 1
+        integers[self._updates[preds.dtype]] = batches
         integers[self.books.begins["ignored"]] = given - known.size
         if self.guesses and given:
-            integers[self.books.begins["guessed"] + (not probable)] = 1
+            integers[self.books.begins["guessed"] + (not probable)] = batches
         return ArrayTotals(integers, reals)
 
     def _checked(self, scores: Array, truth: Array, probable: bool) -> Array | None:
@@ -146,7 +147,7 @@ class CalibrationCounter(EagerOrDeferred):
         if not probable:
             given = tensor_of(scores, kind)
             values = array_of((as_real(given) if self.logits else given.double()).softmax(1))
-        label = (scores if self.logits else values).argmax(1)
+        label = arg_max(scores if self.logits else values)
         confidence = values.ravel().take(row_begins(values.size, self.classes) + label)
         rounded = confidence if probable or self.logits else array_of(given.softmax(1).amax(1).float())
         return confidence, label == truth, rounded.astype(np.float32, copy=False)

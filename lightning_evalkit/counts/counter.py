@@ -144,18 +144,21 @@ class EagerOrDeferred:
         """The totals of one batch; (N, width) where samples are counted one by one."""
         return self.count_arranged(*self.task.arranged(preds, target, sample_weight))
 
-    def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> BatchTotals:
-        """The totals of one batch that the declaration has arranged."""
-        deferred = is_deferred(preds)
+    def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None, batches: int = 1) -> BatchTotals:
+        """The totals of one batch that the declaration has arranged, or of several that are counted as one.
+
+        Several were on the CPU, and their values are as declared.
+        """
+        deferred = batches == 1 and is_deferred(preds)
         if self.plain and not deferred:
-            return self._at_once(preds, target)
+            return self._at_once(preds, target, batches)
         with torch.no_grad():
             totals = self._deferred(preds, target, weight)
         if not deferred and self.ledger(totals).invalid:
             raise InputError(self.task.complaint(preds, target, weight))
         return totals
 
-    def _at_once(self, preds: Tensor, target: Tensor) -> ArrayTotals:
+    def _at_once(self, preds: Tensor, target: Tensor, batches: int) -> ArrayTotals:
         """Check the values of a batch on the CPU, raise for bad ones, and count."""
         raise NotImplementedError
 

@@ -30,14 +30,18 @@ class CountsAndScores:
     def __init__(self, counts: CountCounter, scores: ScoreCounter) -> None:
         self.task: Any = counts.task
         self._counts, self._scores = counts, scores
-        self.bins = scores.bins
+        self.bins, self.plain = scores.bins, counts.plain and scores.plain
         pairs = zip(counts.layout, scores.layout, strict=True)
         self.layout = Layout(*(ours.under("counts") + theirs.under("scores") for ours, theirs in pairs))
 
     def count(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None) -> BatchTotals:
         """The concatenated totals of both for one batch."""
-        arranged = self.task.arranged(preds, target, sample_weight)
-        counts, scores = (counter.count_arranged(*arranged) for counter in (self._counts, self._scores))
+        return self.count_arranged(*self.task.arranged(preds, target, sample_weight))
+
+    def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None, batches: int = 1) -> BatchTotals:
+        """The same for a batch that the declaration has arranged, or for several that are counted as one."""
+        parts = (self._counts, self._scores)
+        counts, scores = (part.count_arranged(preds, target, weight, batches) for part in parts)
         if isinstance(counts, ArrayTotals) and isinstance(scores, ArrayTotals):
             return self._joined(counts, scores)
         counts, scores = counts.tensors(), scores.tensors()

@@ -62,8 +62,11 @@ class EvidenceCounter(Counter, Protocol):
 class CountCounter(EvidenceCounter, Protocol):
     """A counter of decisions: at a threshold, of classes or of labels."""
 
-    def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None, /) -> BatchTotals:
-        """The totals of one batch that the declaration has arranged."""
+    plain: bool
+    """Whether batches on the CPU are counted at once."""
+
+    def count_arranged(self, preds: Tensor, target: Tensor, weight: Tensor | None, batches: int = 1, /) -> BatchTotals:
+        """The totals of one batch that the declaration has arranged, or of several that are counted as one."""
 
     def counts(self, totals: Totals) -> Counts:
         """The counts in these totals, weighted where declared so."""

@@ -15,10 +15,11 @@ import torch
 from lightning_evalkit.counts.counter import ArrayTotals, EagerOrDeferred, Ledger, Totals, in_a_row
 from lightning_evalkit.counts.counts import Counts, real_dtype
 from lightning_evalkit.counts.decisions import unweighable
+from lightning_evalkit.counts.deferral import is_deferred
 from lightning_evalkit.counts.evidence import Evidence
 from lightning_evalkit.counts.histogram import histogram, weighted_histogram
 from lightning_evalkit.counts.layout import Cells, Layout
-from lightning_evalkit.counts.numpy_path import Array, any_of, array_of, within, within_unit, without_nan
+from lightning_evalkit.counts.numpy_path import Array, any_of, arg_max, array_of, within, within_unit, without_nan
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,12 +57,12 @@ class MulticlassCounter(EagerOrDeferred):
 
     # ---- at once
 
-    def _at_once(self, preds: Tensor, target: Tensor) -> ArrayTotals:
+    def _at_once(self, preds: Tensor, target: Tensor, batches: int) -> ArrayTotals:
         truth, label, scored = array_of(target).ravel(), array_of(preds), preds.ndim > target.ndim
         used, fine = self._used(truth, target.dtype), True
         if scored:
             scores = np.moveaxis(label, 1, -1).reshape(-1, label.shape[1]) if label.ndim > 2 else label
-            label = scores.argmax(1) if len(scores) else np.zeros(0, np.int64)
+            label = arg_max(scores) if len(scores) else np.zeros(0, np.int64)
             fine = self._fine(scores, label, used)
         else:
             label = label.ravel()
@@ -76,7 +77,7 @@ class MulticlassCounter(EagerOrDeferred):
             integers[at[name]] = numbers
         if self.ignores:
             integers[at["ignored"]] = samples - truth.size
-        integers[at["samples"]], integers[at["updates"]] = samples, 1
+        integers[at["samples"]], integers[at["updates"]] = samples, batches
         return ArrayTotals(integers)
 
     def _used(self, truth: Array, kind: torch.dtype) -> Array | None:
@@ -225,6 +226,8 @@ class MulticlassCounter(EagerOrDeferred):
 
     def counts(self, totals: Totals) -> Counts:
         """One class against the rest, of shape (C,) or (N, C)."""
+        if self.plain and not self.matrix_kept and totals.integers.ndim == 1 and not is_deferred(totals.integers):
+            return self._counts_at_once(totals.integers.numpy())
         if self.matrix_kept:
             matrix = self.matrix(totals)
             right = matrix.diagonal(dim1=-2, dim2=-1)
@@ -240,6 +243,12 @@ class MulticlassCounter(EagerOrDeferred):
         samples = self.counts(Totals(totals.integers)).tn
         elsewhere = (_without_each(fn) - fp).clamp(min=0)
         return Counts(tp=right, fp=fp, fn=fn, tn=torch.where(samples == 0, 0.0, _without_each(right) + elsewhere))
+
+    def _counts_at_once(self, row: Array) -> Counts:
+        """The same on the CPU, in half the time."""
+        right, fn, fp = (row[self.layout.integers.slices[part]] for part in PARTS)
+        tn = np.add.reduce(right) + np.add.reduce(fn) - right - fn - fp
+        return Counts(*(torch.from_numpy(cell) for cell in (right, fp, fn, tn)))
 
     def matrix(self, totals: Totals) -> Tensor:
         """The confusion matrix, targets in rows and predictions in columns."""

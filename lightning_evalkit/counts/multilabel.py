@@ -68,7 +68,7 @@ class MultilabelCounter(EagerOrDeferred):
 
     # ---- at once
 
-    def _at_once(self, preds: Tensor, target: Tensor) -> ArrayTotals:
+    def _at_once(self, preds: Tensor, target: Tensor, batches: int) -> ArrayTotals:
         scores, score_kind, given = read_at_once(self.task, preds)
         rows = self._block_rows
         if preds.shape[0] <= rows:
@@ -80,8 +80,8 @@ class MultilabelCounter(EagerOrDeferred):
             raise InputError(self.task.complaint(preds, target, None))
         (integers, reals), begins = sums, self.layout.integers.begins
         if self.guesses and target.numel() and given != "labels":
-            integers[begins["guessed"] + (given == "logits")] = 1
-        integers[begins["updates"]] = 1
+            integers[begins["guessed"] + (given == "logits")] = batches
+        integers[begins["updates"]] = batches
         return ArrayTotals(integers, reals)
 
     def _block(self, preds: Tensor, target: Tensor, score_kind: str) -> tuple[Array, Array | None] | None:

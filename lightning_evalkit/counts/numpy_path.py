@@ -98,6 +98,33 @@ def without_nan(scores: Array) -> bool:
     return not scores.size or not math.isnan(largest(scores))
 
 
+MANY_ROWS, FEW_COLUMNS = 2_048, 24
+
+
+def arg_max(scores: Array) -> Array:
+    """The place of the largest number in each row: the first of equal ones, and NaN is larger than any.
+
+    Of many short rows, comparing columns with the maximum takes half the time of NumPy's search in each row.
+    """
+    rows, columns = scores.shape
+    places: Array
+    if rows < MANY_ROWS or columns > FEW_COLUMNS or scores.dtype == np.float16:
+        places = scores.argmax(1)
+        return places
+    size = BLOCK // columns
+    if rows > size:
+        return np.concatenate([arg_max(scores[begin : begin + size]) for begin in range(0, rows, size)])
+    by_column = np.ascontiguousarray(scores.T)
+    best = by_column.max(0)
+    ranks = (by_column == best).view(np.int8)
+    ranks *= np.arange(columns, 0, -1, dtype=np.int8)[:, None]
+    places = columns - ranks.max(0).astype(np.int64)
+    if math.isnan(largest(best)):  # it equals nothing
+        with_nan = np.isnan(best)
+        places[with_nan] = scores[with_nan].argmax(1)
+    return places
+
+
 def is_endless(scores: Array) -> bool:
     """Whether the largest logit of a row is infinite, so that a softmax is no number."""
     if not scores.size or (largest(scores) < math.inf and smallest(scores) > -math.inf):

@@ -56,9 +56,8 @@ class ScoresAtOnce(ScoreTotals):
     def __init__(self, task: Declaration, checks: bool) -> None:
         super().__init__(task)
         self.checks, self._number = checks, np.array(self.bins.number, np.int32)
+        self._begin = np.array(self.books.width, np.int32)
         self._ignores, self._rows = bool(task.ignored), max(BLOCK // self.num_curves, 1)
-        self._books = np.zeros(self.books.width, np.int64)
-        self._books[self.books.begins["updates"]] = 1
 
     @cached_property
     def _questions(self) -> Array:
@@ -71,12 +70,17 @@ class ScoresAtOnce(ScoreTotals):
         begins: Array = self._questions * np.int32(2 * self.bins.number) + np.int32(self.books.width)
         return begins
 
-    @cached_property
-    def _halves(self) -> Array:
-        """The places at which the bins of no and those of yes begin, if there is one question."""
-        return np.array((self.books.width, self.books.width + self.bins.number), np.int32)
+    def _begins_of(self, samples: int) -> Array:
+        """The same for each score of so many samples, sample by sample."""
+        if samples > self._rows:
+            return np.tile(self._begins, samples)
+        return self._begins_of_block[: samples * self.num_curves]
 
-    def _at_once(self, preds: Tensor, target: Tensor) -> ArrayTotals:
+    @cached_property
+    def _begins_of_block(self) -> Array:
+        return np.tile(self._begins, self._rows)
+
+    def _at_once(self, preds: Tensor, target: Tensor, batches: int) -> ArrayTotals:
         refuse_labels(preds)
         scores, truth, kind = array_of(preds), array_of(target), preds.dtype
         marks = self.task.marks(target.dtype) if self._ignores else ()
@@ -88,15 +92,16 @@ class ScoresAtOnce(ScoreTotals):
             block = _joined([self._block(scores[part], truth[part], probable, kind, marks) for part in parts])
         if block is None:
             raise InputError(self.task.complaint(preds, target, None))
-        integers, begins = self._books.copy(), self.books.begins
+        integers, begins = np.zeros(self.books.width, np.int64), self.books.begins
+        integers[begins["updates"]] = batches
         if self.guesses and scores.size:
-            integers[begins["guessed"] + (not probable)] = 1
+            integers[begins["guessed"] + (not probable)] = batches
         if block.doubtful:
             integers[begins["doubtful"]] = block.doubtful
         integers[begins["ignored"]] = block.ignored
         if block.counted is None and len(block.places) < self.layout.integers.width:
             return ArrayTotals(integers, block.sums, block.places.astype(np.int64, copy=False))
-        dense = np.bincount(block.places, minlength=self.layout.integers.width)
+        dense = _histogram(block.places, self.layout.integers.width)
         if block.counted is not None:
             dense += block.counted
         dense[: len(integers)] += integers
@@ -131,7 +136,7 @@ class ScoresAtOnce(ScoreTotals):
             sums = self._summed(scores, answers, probable, asked, kind)
         places, counted = self._places_at_once(values, answers, questions), None
         if len(places) >= self.layout.integers.width:
-            counted, places = np.bincount(places, minlength=self.layout.integers.width), places[:0]
+            counted, places = _histogram(places, self.layout.integers.width), places[:0]
         return Block(places, counted, sums, elements - scores.size, self._doubt(values))
 
     def _answers_at_once(self, scores: Array, truth: Array, probable: bool) -> Array | None:
@@ -153,12 +158,18 @@ class ScoresAtOnce(ScoreTotals):
         if self.is_multiclass:
             in_a_row = bins.ravel()
             in_a_row[row_begins(bins.size, self.num_curves) + answers] += self._number
-            return (in_a_row.reshape(bins.shape) + self._begins).ravel()
+            in_a_row += self._begins_of(len(bins))
+            return in_a_row
         if self.labels:
-            places: Array = answers * self._number
+            places: Array = np.multiply(answers, self._number, dtype=np.int32)
             places += bins
-            return (places + (self._begins.take(questions) if len(places.shape) == 1 else self._begins)).ravel()
-        places = self._halves.take(answers)
+            if len(places.shape) == 1:
+                return places + self._begins.take(questions)
+            places = places.ravel()
+            places += self._begins_of(len(bins))
+            return places
+        places = np.multiply(answers, self._number, dtype=np.int32)
+        places += self._begin
         places += bins
         return places
 
@@ -217,6 +228,11 @@ class ScoresAtOnce(ScoreTotals):
 
     def _squashed(self, logits: Tensor) -> Tensor:
         return logits.softmax(1) if self.is_multiclass else logits.sigmoid()
+
+
+def _histogram(places: Array, width: int) -> Array:
+    """How often each place occurs; numbers of another type NumPy would convert in twice the time."""
+    return np.bincount(places.astype(np.intp, copy=False), minlength=width)
 
 
 def _joined(blocks: list[Block | None]) -> Block | None:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from lightning_evalkit.counts.calibration_sums import in_order, shape_of
+from lightning_evalkit.counts.numpy_path import arg_max
 
 if TYPE_CHECKING:
     from lightning_evalkit.counts.layout import Cells
@@ -50,7 +51,7 @@ def judged_answers(scores: Array, yes: Array, score_kind: str) -> Judged:
 def judged_classes(scores: Array, truth: Array, score_kind: str) -> Judged:
     """One class among many, scores of shape (N, C): confidence is the highest probability, a hit the right class."""
     scores = _real(scores)
-    probabilities, label, rows = scores, scores.argmax(1), np.arange(len(scores))
+    probabilities, label, rows = scores, arg_max(scores), np.arange(len(scores))
     if score_kind == "logits":
         logits = torch.from_numpy(scores)
         probabilities, logs = logits.softmax(-1).numpy(), logits.log_softmax(-1).numpy()

@@ -49,6 +49,7 @@ class LossProfile(Tally):
     higher_is_better = False
     counter: ProfileCounter
     without_counts = "losses are added up, not counted: an evaluation has counts."
+    own_states = ("own",)
 
     def __init__(
         self,

@@ -10,13 +10,13 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torchmetrics import Metric
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from lightning_evalkit.counts import Counter, Totals, real_dtype
+from lightning_evalkit.counts import Counter, PendingBatches, Totals, pending_for, real_dtype
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.inputs.declaration import refuse_large
 from lightning_evalkit.state import checkpoint
+from lightning_evalkit.state.declared import Declared
 from lightning_evalkit.state.storage import RowStorage, Storage, SumStorage
 from lightning_evalkit.state.unscripted import Unscripted
 
@@ -24,16 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
+    from torchmetrics import Metric
     from typing_extensions import Self
 
 
-class HeldState(Unscripted, Metric):
+class HeldState(Unscripted, Declared):
     """The totals of one declaration in the attributes of a metric."""
 
     is_differentiable = False
     full_state_update = False
     _computed: Any
     _forward_cache: Any
+    _pending: PendingBatches | None = None
 
     def __init__(self, counter: Counter, title: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -47,19 +49,46 @@ class HeldState(Unscripted, Metric):
             for name, default in self.storage.empty(self._device).items():
                 self.add_state(name, default, dist_reduce_fx=self.storage.reduction)
         self._device = self.totals.integers.device  # the default device may lack its index
+        self.__dict__["_pending"] = pending_for(counter)
 
     @property
     def totals(self) -> Totals:
         """The state (this rank's, or all ranks' between ``sync`` and ``unsync``)."""
+        self.count_pending()
         return self.storage.read(self.__dict__)
 
+    def count_pending(self) -> None:
+        """Count the batches that were only copied so far. Whatever reads or replaces the state calls this first."""
+        if self._pending:
+            with self._pending.lock:  # a thread may read while another updates
+                for totals in self._pending.counted():
+                    self.storage.add(self.__dict__, totals)
+
+    @property
+    def _defaults(self) -> dict[str, Any]:
+        """The empty states by name; torchmetrics lists the names before it reads states, so pending batches count."""
+        self.count_pending()
+        defaults: dict[str, Any] = self.__dict__["_defaults"]
+        return defaults
+
+    @_defaults.setter
+    def _defaults(self, defaults: dict[str, Any]) -> None:
+        self.__dict__["_defaults"] = defaults
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Count pending batches into the state that is replaced, as a stock MetricCollection does for its groups."""
+        if self._pending and name in self.storage.names:
+            self.count_pending()
+        super().__setattr__(name, value)
+
     def _states(self) -> dict[str, Any]:
+        self.count_pending()
         return {name: self.__dict__[name] for name in self.storage.names}
 
     @property
     def update_count(self) -> int:
         """The number of updates since the last reset, compiled ones included (read from the device)."""
-        return self.storage.updates(self.__dict__)
+        return self.storage.updates(self.__dict__) + len(self._pending or ())
 
     @property
     def update_called(self) -> bool:
@@ -99,6 +128,7 @@ class HeldState(Unscripted, Metric):
 
     def reset(self) -> None:
         """Start a new, empty state; references to the old one keep its counts."""
+        self._forget_pending()
         with torch.inference_mode(False):
             self.__dict__.update(self.storage.empty(self._device))
         self._forget()
@@ -126,11 +156,17 @@ class HeldState(Unscripted, Metric):
                 "expected a metric of this package or the metric_state of one with this declaration, "
                 f"got {type(incoming_state).__name__}."
             )
+        self.count_pending()
         with torch.inference_mode(False):
             added = self.storage.empty(self._device)
             self.storage.add(added, cloned(incoming, self._device))
             self.__dict__.update(self.storage.sum(self.__dict__, added))
         self._computed = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy has a place of its own for pending batches; those of the original are counted."""
+        self.count_pending()
+        return {**super().__getstate__(), "_pending": pending_for(self.counter)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Give a copy its own state: not shared with another process, and never made in inference mode."""
@@ -158,6 +194,7 @@ class HeldState(Unscripted, Metric):
         """Resume from saved totals; keep the current state if there are none."""
         if totals is not None:
             self._refuse_unfit(totals)
+            self._forget_pending()
             with torch.inference_mode(False):
                 self.storage.write(self.__dict__, cloned(totals, self._device))
             self._forget()
@@ -171,6 +208,11 @@ class HeldState(Unscripted, Metric):
                 f"({totals.integers.dtype}) and {found[1]}: it was not saved by this metric, or was changed since."
             )
 
+    def _forget_pending(self) -> None:
+        if self._pending:
+            with self._pending.lock:
+                self._pending.clear()
+
     def _forget(self) -> None:
         self._forward_cache = self._computed = self._local = None
         self._is_synced = False
@@ -182,7 +224,7 @@ class HeldState(Unscripted, Metric):
         device = fn(torch.empty(0, dtype=torch.int64, device=self._device)).device
         if device != self._device:
             with torch.inference_mode(False):
-                self._defaults.update(self.storage.empty(device))
+                self._defaults.update(self.storage.empty(device))  # by now nothing is pending
                 self.__dict__.update(self.storage.moved(self.__dict__, device))
                 self._local = None if self._local is None else self.storage.moved(self._local, device)
             self._device = device

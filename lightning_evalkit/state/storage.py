@@ -53,6 +53,9 @@ class Storage(Protocol):
     def add_unheld(self, states: States, totals: BatchTotals) -> None:
         """Add the totals of a batch; replace the state if something else holds it."""
 
+    def is_unheld(self, states: States) -> bool:
+        """Whether a batch may be added later, because nothing else sees the state."""
+
     def updates(self, states: States) -> int:
         """The number of added batches."""
 
@@ -74,6 +77,7 @@ class _Named:
         self.counter = counter
         reals = (self.reals,) if counter.layout.reals.width else ()
         self.names: tuple[str, ...] = (self.integers, *reals)
+        self._seen_by = ("_defaults", *self.names)
 
     def moved(self, states: States, device: torch.device) -> States:
         """Tensor by tensor."""
@@ -114,6 +118,16 @@ class SumStorage(_Named):
             if sys.getrefcount(states[name]) > OWN:
                 states[name] = states[name].clone()
         self.add(states, totals)
+
+    def is_unheld(self, states: States) -> bool:
+        """Whether nothing but the metric holds the state, so that it may change later.
+
+        Nor may anything hold the empty states, by whose names torchmetrics' ``ClasswiseWrapper`` reads the state.
+        """
+        for name in self._seen_by:  # noqa: SIM110  # a generator takes longer than the copies of a small batch
+            if sys.getrefcount(states[name]) > OWN:
+                return False
+        return True
 
     def updates(self, states: States) -> int:
         """Read the number from the state, so that compiled updates count too."""
@@ -160,6 +174,10 @@ class RowStorage(_Named):
     def add_unheld(self, states: States, totals: BatchTotals) -> None:
         """Keep the rows of a batch in new lists."""
         states.update((name, [*states[name], total]) for name, total in zip(self.names, totals, strict=False))
+
+    def is_unheld(self, states: States) -> bool:
+        """Rows are never added later."""
+        return False
 
     def updates(self, states: States) -> int:
         """One tensor of rows each."""

@@ -33,6 +33,13 @@ class Tally(HeldState):
     """
 
     without_counts: ClassVar[str] = "nothing is counted here: an evaluation has counts."
+    _computes_otherwise: ClassVar[bool] = False
+    """Whether a class derived from a metric overrides ``compute`` without ``value_of``."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        owner = next(each for each in cls.__mro__ if "compute" in vars(each))  # perhaps a class that is no metric
+        cls._computes_otherwise = "value_of" not in vars(owner)
 
     def __init__(self, counter: Counter, title: str | None = None, **kwargs: Any) -> None:
         super().__init__(counter, title, **kwargs)
@@ -63,7 +70,21 @@ class Tally(HeldState):
         """Count a batch. If it raises, nothing of the batch was counted."""
         if preds.device != self._device:
             self.refuse_elsewhere(preds)
-        self.keep(self.counter.count(preds, target, sample_weight))
+        if is_deferred(preds) or not self._put_off(preds, target, sample_weight):
+            self.keep(self.counter.count(preds, target, sample_weight))
+
+    def _put_off(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None) -> bool:
+        """Add a batch to the pending ones, if that is possible and nothing else sees the state."""
+        pending = self._pending
+        if pending is None or sample_weight is not None or self._batches is not None:
+            return False
+        with pending.lock:
+            added = self.storage.is_unheld(self.__dict__) and pending.add(preds, target)
+        if added:
+            self.__dict__["_computed"] = None  # also if counting is interrupted
+        if not added or pending.is_full:
+            self.count_pending()
+        return added
 
     def keep(self, totals: BatchTotals) -> None:
         """Add the totals of a batch to the state, or pass them to ``forward``, which adds them itself."""
@@ -106,7 +127,12 @@ class Tally(HeldState):
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Count a batch and return the value of this batch alone."""
-        value = self.__dict__["_forward_cache"] = self.value_of(self.batch_totals(*args, **kwargs))
+        totals = self.batch_totals(*args, **kwargs)
+        if self._computes_otherwise:
+            value = self.reading(totals.dense(self.counter.layout.integers.width)).compute()
+        else:
+            value = self.value_of(totals)
+        self.__dict__["_forward_cache"] = value
         return value
 
     def batch_totals(self, *args: Any, **kwargs: Any) -> Totals:
@@ -118,12 +144,20 @@ class Tally(HeldState):
         finally:
             self.__dict__["_batches"] = None
         with torch.inference_mode(False):
-            self.storage.add_unheld(self.__dict__, batches[0])
-        totals = batches[0].tensors()
+            for each in batches:
+                self.storage.add_unheld(self.__dict__, each)
+            totals = batches[0].tensors() if len(batches) == 1 else self._sum(batches)
         synced = self.dist_sync_on_step and self.distributed_available_fn()
         if synced or is_deferred(totals.integers):  # only CPU code reads values from increments
             totals = totals.dense(self.counter.layout.integers.width)
         return self.storage.over_ranks(totals, self.process_group, self.dist_sync_fn) if synced else totals
+
+    def _sum(self, batches: list[BatchTotals]) -> Totals:
+        """The totals of a derived class's update, which may count several batches or none."""
+        states = {"_device": self._device, **self.storage.empty(self._device)}
+        for each in batches:
+            self.storage.add(states, each)
+        return self.storage.read(states)
 
     # ---- reading
 
@@ -161,6 +195,7 @@ class Tally(HeldState):
     def _over_ranks(self, should_sync: bool) -> Totals:
         if should_sync and not self._is_synced and self.distributed_available_fn():
             return self.storage.over_ranks(self.totals, self.process_group, self.dist_sync_fn)
+        self.count_pending()
         return self.storage.copied(self.__dict__)
 
     def _warn(self, ledger: Ledger) -> None:
@@ -173,6 +208,6 @@ class Tally(HeldState):
             )
         if not ledger.updates and not self.update_called:
             rank_zero_warn(
-                f"The ``compute`` method of {self.title} was called before any ``update``: nothing was counted.",
+                f"The ``compute`` method of metric {self.title} was called before any ``update``: nothing was counted.",
                 UserWarning,
             )

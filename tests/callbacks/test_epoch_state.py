@@ -12,8 +12,7 @@ from torch import Tensor
 from torchmetrics import MaxMetric, MeanMetric, MinMaxMetric
 
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
-from lightning_evalkit.callbacks.diagnosing.epoch_state import epoch_state, tally_of
-from lightning_evalkit.evaluation.base import Evaluation
+from lightning_evalkit.callbacks.diagnosing.epoch_state import attributes_of, epoch_state, tally_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,8 +62,7 @@ def after_a_mark(made: Callable[[], Any], first: tuple[Any, ...], second: tuple[
     """The state of a metric that counts a batch before the mark and one after it; and a metric of the second alone."""
     metric, alone, count = made(), made(), [1]
     metric.update(*first)
-    holder = tally_of(metric) if isinstance(metric, Evaluation) else metric
-    state = epoch_state(metric, lambda: vars(holder), lambda: count[0])
+    state = epoch_state(metric, lambda: attributes_of(metric), lambda: count[0])
     assert state.values() == {}
     assert state.table() is None
     metric.update(*second)

@@ -42,12 +42,12 @@ def counted_checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @every_reading
 @every_evaluation
-def test_an_update_checks_scores_and_targets_once(
+def test_counting_a_batch_checks_scores_and_targets_once(
     monkeypatch: pytest.MonkeyPatch, kind: Any, declared: dict[str, Any], shape: tuple[int, ...], reading: str
 ) -> None:
     evaluation = kind(reading, curves=True, **declared)
     seen = counted_checks(monkeypatch)
-    evaluation.update(*batch(shape))
+    evaluation.tally.counter.count(*batch(shape), None)
     assert sorted(seen) == ["f", "i"]
 
 

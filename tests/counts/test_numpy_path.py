@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from lightning_evalkit.counts.numpy_path import (
     Array,
     Cutting,
+    arg_max,
     is_endless,
     largest,
     ones_among,
@@ -141,3 +142,23 @@ def test_scores_are_cut_at_the_numbers_of_their_type(kind: torch.dtype) -> None:
     for _ in range(2):  # prepared, then kept
         for mask, number in zip(cut(given, "probabilities", kind), task.cuts("probabilities", kind), strict=True):
             np.testing.assert_array_equal(mask, [score > number for score in scores.double().tolist()])
+
+
+@pytest.mark.parametrize("kind", REALS)
+@pytest.mark.parametrize(("rows", "columns"), [(1, 3), (2_047, 2), (2_048, 2), (3_000, 10), (9_000, 24), (2_100, 25)])
+@pytest.mark.parametrize("drawn", ["random", "ties", "special", "one nan"])
+def test_the_largest_of_every_row_is_the_first_that_numpy_finds(kind: Any, rows: int, columns: int, drawn: str) -> None:
+    random = np.random.default_rng(rows)
+    scores = random.standard_normal((rows, columns)).astype(kind)
+    if drawn == "ties":
+        scores = random.integers(0, 3, (rows, columns)).astype(kind)
+    if drawn == "special":
+        scores = random.choice(np.array(SPECIAL, kind), (rows, columns))
+        scores[np.isnan(scores)] = 0
+    if drawn == "one nan":
+        scores[rows // 2, columns - 1] = np.nan
+    found = arg_max(scores)
+    assert found.dtype == np.int64
+    assert np.array_equal(found, scores.argmax(1))
+    assert np.array_equal(arg_max(scores[::-1]), scores[::-1].argmax(1))  # not in one piece
+    assert np.array_equal(arg_max(np.asfortranarray(scores)), scores.argmax(1))

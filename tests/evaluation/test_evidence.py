@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 import torch
+from called import calls_of
 
-import lightning_evalkit
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.statistics import curves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
     from torch import Tensor
 
     from lightning_evalkit.counts import Evidence
 
-PACKAGE = str(Path(lightning_evalkit.__file__).parent)
 MOST_CALLS = 700
 """Of 92 numbers; 4,263 where every entry read the totals by itself."""
 
@@ -37,22 +33,6 @@ def evaluation_of_92_numbers() -> MulticlassEvaluation:
     evaluation = MulticlassEvaluation(inputs="logits", num_classes=10, per_class=True, curves=True)
     evaluation.update(*classes())
     return evaluation
-
-
-def calls_of(work: Callable[[], object]) -> list[str]:
-    """The functions of the package that are called, comprehensions included."""
-    called: list[str] = []
-
-    def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
-            called.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_code.co_name}")
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return called
 
 
 def test_computing_92_numbers_takes_few_calls() -> None:
@@ -82,7 +62,7 @@ def test_the_totals_are_read_once_for_all_entries() -> None:
     ids=["binary", "multiclass", "multilabel"],
 )
 def test_an_update_with_curves_arranges_its_tensors_once(evaluation: Any, batch: tuple[Tensor, Tensor]) -> None:
-    called = calls_of(lambda: evaluation.update(*batch))
+    called = calls_of(lambda: (evaluation.update(*batch), evaluation.tally.count_pending()))
     assert sum(name.endswith(":arranged") for name in called) == 1
     assert sum(name.endswith(":count_arranged") for name in called) >= 2
 

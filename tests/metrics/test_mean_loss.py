@@ -179,7 +179,7 @@ def test_losses_are_not_counted() -> None:
 
 
 def test_a_mean_of_nothing_is_undefined_and_says_so() -> None:
-    with pytest.warns(UserWarning, match="``compute`` method of MeanLoss was called before any ``update``"):
+    with pytest.warns(UserWarning, match="``compute`` method of metric MeanLoss was called before any ``update``"):
         assert math.isnan(MeanLoss().compute().item())
 
 

@@ -156,6 +156,14 @@ def epoch_state(metric: Metric | Evaluation, now: Now, updates: Callable[[], int
     return StockEpochState(metric, now, updates)
 
 
+def attributes_of(metric: Metric | Evaluation) -> dict[str, Any]:
+    """The attributes that hold the state of a metric, with pending batches counted."""
+    holder = metric.tally if isinstance(metric, Evaluation) else metric
+    if isinstance(holder, Tally):
+        holder.count_pending()
+    return vars(holder)
+
+
 def tally_of(metric: Tally | Evaluation) -> Tally:
     """The state of one of this package's metrics or evaluations."""
     return metric.tally if isinstance(metric, Evaluation) else metric

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torchmetrics.wrappers import Running
 
-from lightning_evalkit.callbacks.diagnosing.epoch_state import epoch_state, stock_table, table_of, tally_of
+from lightning_evalkit.callbacks.diagnosing.epoch_state import (
+    attributes_of,
+    epoch_state,
+    stock_table,
+    table_of,
+    tally_of,
+)
 from lightning_evalkit.callbacks.diagnosing.given import Given
 from lightning_evalkit.callbacks.diagnosing.owners import Owners
 from lightning_evalkit.callbacks.diagnosing.training_shares import tables_in
@@ -151,7 +157,7 @@ class WatchedMetric:
 
     def _now(self) -> dict[str, Any]:
         """The attributes of the metric that holds the state, for itself or for its group."""
-        return vars(tally_of(self._holder) if isinstance(self._holder, Evaluation) else self._holder)
+        return attributes_of(self._holder)
 
     def read(self, alone: bool, is_logged_as_value: bool) -> None:
         """Read the state before its reset; on a single rank also the value of this epoch alone."""
