@@ -80,7 +80,7 @@ def read_matrix(given: str, task: str) -> Counts | Classes:
     """A matrix from a CSV file, with or without names, or from a text such as 50,3;4,43."""
     is_file = Path(given).is_file()
     rows = rows_of(Path(given)) if is_file else [row.split(",") for row in given.split(";")]
-    names, cells = _without_names(rows or [[""]])
+    names, cells = _without_names(rows or [[""]]) if is_file else ([], [[cell.strip() for cell in row] for row in rows])
     size = len(cells)
     if not is_file and "," not in given and Path(given).suffix:
         raise InputError(f"expected a confusion matrix as a CSV file or as 50,3;4,43; there is no file {given!r}.")
@@ -105,11 +105,17 @@ def _without_names(rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
     """The names of a first line or first column, if there are any, and the cells."""
     rows = [[cell.strip() for cell in row] for row in rows]
     names: list[str] = []
-    if len(rows) > len(rows[0]) or not rows[0][0] or not all(map(_is_count, rows[0][1:])):
+    corner = not rows[0][0] or (len(rows) == len(rows[0]) and not _is_count(rows[0][0]))
+    if len(rows) == len(rows[0]) + 1 or corner or not all(map(_is_count, rows[0][1:])):
         names, *rows = rows
     if rows and len(rows[0]) == len(rows) + 1:
         names = names[-len(rows) :] or [row[0] for row in rows]
         rows = [row[1:] for row in rows]
+    if names and not corner and all(map(_is_count, names)) and names != [*map(str, range(len(names)))]:
+        raise InputError(
+            f"expected a square confusion matrix, got one that is square only without {', '.join(names)}: numbers are "
+            "read as names of classes if they are 0, 1, ..., or if the first cell is empty or a word."
+        )
     return names, rows
 
 

@@ -71,6 +71,8 @@ def _files(ended: EvalkitCLI, folder: str | None, command: str) -> Iterator[str]
     checkpoint = getattr(trainer.checkpoint_callback, "best_model_path", "") if command == "fit" else trainer.ckpt_path
     if checkpoint:
         yield _path("Checkpoint", str(checkpoint))
+    elif command != "fit":
+        yield _path("Checkpoint", "none: these are the numbers of an untrained model (--untrained)")
     if folder and not getattr(trainer, "fast_dev_run", False):
         yield _path("Run", folder)
     if any(map(is_tensorboard, trainer.loggers)):

@@ -51,6 +51,8 @@ FORMS = {
     "both": ",cat,dog,cow\ncat,5,1,0\ndog,0,4,2\ncow,1,0,7\n",
     "with a corner": "target,cat,dog,cow\ncat,5,1,0\ndog,0,4,2\ncow,1,0,7\n",
     "names that are numbers": ",7,8,9\n7,5,1,0\n8,0,4,2\n9,1,0,7\n",
+    "a crosstab": "row_0,7,8,9\n7,5,1,0\n8,0,4,2\n9,1,0,7\n",
+    "a line that counts": "0,1,2\n5,1,0\n0,4,2\n1,0,7\n",
 }
 
 
@@ -61,7 +63,7 @@ def test_a_matrix_of_several_classes(capsys: Capture, form: str):
     finding = found(capsys, "--matrix=m.csv")
     assert finding["code"] == "micro-is-accuracy"
     assert finding["evidence"]["values"]["accuracy"] == pytest.approx(sklearn.accuracy_score(target, preds))
-    first = {"cells": "0", "names that are numbers": "7"}.get(form, "cat")
+    first = {"cells": "0", "a line that counts": "0", "names that are numbers": "7", "a crosstab": "7"}.get(form, "cat")
     values = found(capsys, "--matrix=m.csv", f"--first=recall/{first}", "--second=f1/macro")["evidence"]["values"]
     assert values[f"recall/{first}"] == pytest.approx(sklearn.recall_score(target, preds, average=None)[0])
     assert values["f1/macro"] == pytest.approx(sklearn.f1_score(target, preds, average="macro"))
@@ -204,12 +206,20 @@ def test_many_labels_as_predict_writes_them(capsys: Capture):
         (("--matrix=7",), "expected a square confusion matrix"),
         (("--matrix=",), "expected a square confusion matrix"),
         (("--matrix=1,2,3;4,5,6;7,8,9", "--task=binary"), "expected a matrix of two rows, negatives first"),
+        (("--matrix=5,1,0;2,3,1",), "expected a square confusion matrix of whole numbers"),
+        (("--matrix=0,1;40,10;10,40",), "expected a square confusion matrix of whole numbers"),
         (("--matrix=1,2;3,4", "--counts=1,2,3,4"), "expected one of --counts, --matrix and --labels, got"),
         (("--labels=absent.csv",), "absent.csv"),
     ],
 )
 def test_what_is_no_matrix_is_one_line(capsys: Capture, words: tuple[str, ...], message: str):
     assert message in told(capsys, *words)
+
+
+@pytest.mark.parametrize("text", ["5,1,0\n2,3,1\n", "5,1\n0,2\n3,1\n"])
+def test_cells_of_a_matrix_that_is_not_square_are_not_taken_for_names(capsys: Capture, text: str):
+    Path("m.csv").write_text(text)
+    assert "got one that is square only without 5, " in told(capsys, "--matrix=m.csv")
 
 
 def test_what_is_no_file_of_labels_is_one_line(capsys: Capture):

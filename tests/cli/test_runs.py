@@ -227,6 +227,8 @@ def test_without_a_checkpoint_only_on_request(command: str, capsys: Capture):
     assert "only the process that trained knows which was best" in told(capsys, *words, "--ckpt_path=best")
     assert not list(Path().rglob("version_*"))
     assert main([*words, "--untrained"]) == 0
+    summary = capsys.readouterr().out
+    assert ("numbers of an untrained model (--untrained)" in summary) == (command != "predict")
 
 
 def test_a_logger_that_asks_for_a_folder(capsys: Capture):
