@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.inputs.binary import YES_NO
 from lightning_evalkit.inputs.tensors import explain_failure, kind_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 IDS = ("sample", "cluster")
 """Arguments that may hold texts of any kind; who counts by them reads them."""
+NUMBERS = (int, float, np.number, np.bool_)
 
 
 def as_tensors(
@@ -47,6 +49,7 @@ def as_tensors(
     if device is None:
         device = next((value.device for value in given.values() if isinstance(value, Tensor)), torch.device("cpu"))
     for name, value in others.items():
+        _refuse_another_order(name, value, task.names)
         bound.arguments[name] = tensor_of(name, value, device, task.names_of_values(name))
     return bound
 
@@ -70,6 +73,16 @@ def tensor_of(name: str, value: Any, device: torch.device, names: Sequence[str] 
         raise InputError(f"expected numbers as {name}, got {kind_of(value)} of {array.dtype}.") from None
     has_double = device.type != "mps" or tensor.dtype != torch.float64
     return tensor.to(device) if has_double else tensor.float().to(device)
+
+
+def _refuse_another_order(name: str, value: Any, names: Sequence[str] | None) -> None:
+    """Refuse a data frame whose columns are the declared names in another order, as they would be taken for others."""
+    columns = [*map(str, value.columns)] if names is not None and type(value).__name__ == "DataFrame" else []
+    if names is not None and columns != list(names) and sorted(columns) == sorted(names):
+        raise InputError(
+            f"expected the columns of {name} in the order of the declared names, got {', '.join(columns)}: "
+            f"pass {name}[{list(names[:10])}{' and so on' if len(names) > 10 else ''}]."
+        )
 
 
 def _array(name: str, value: Any) -> Any:
@@ -96,16 +109,28 @@ def _stacked(name: str, parts: Sequence[Tensor]) -> Tensor:
 def _numbered(name: str, array: Any, names: Sequence[str] | None) -> Any:
     """Return the numbers of names."""
     texts = array.ravel().tolist()
+    no_number = next((at for at, text in enumerate(texts) if not isinstance(text, NUMBERS)), None)
+    if no_number is None:
+        return np.array(texts).reshape(array.shape)  # they had the dtype object
     if names is None:
-        wrong = next((text for text in texts if not isinstance(text, (int, float))), array.dtype)
-        raise InputError(f"expected numbers as {name}, got {wrong!r}.")
+        raise InputError(f"expected numbers as {name}, got {texts[no_number]!r} at position {no_number}.")
     places = {known: place for place, known in enumerate(names)}
     unknown = next((at for at, text in enumerate(texts) if not isinstance(text, str) or text not in places), None)
     if unknown is not None:
         listed = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-        argument = "group_names" if name == "groups" else "class_names"
         raise InputError(
             f"expected every text in {name} to be one of {listed}, got {texts[unknown]!r} at position {unknown}: "
-            f"declare {argument} to call them otherwise."
+            f"{_remedy(name, texts[unknown], names)}."
         )
     return np.array([places[text] for text in texts], dtype=np.int64).reshape(array.shape)
+
+
+def _remedy(name: str, value: Any, names: Sequence[str]) -> str:
+    """Say what to do about a value that is no name."""
+    if isinstance(value, NUMBERS) and value == value:
+        return "use names or numbers, not both"
+    if not isinstance(value, str):
+        return "leave out samples whose value is missing"
+    if tuple(names) == YES_NO:
+        return f"compare with the positive class, as in numpy.asarray({name}) == {value!r}"
+    return f"declare {'group_names' if name == 'groups' else 'class_names'} to call them otherwise"

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+YES_NO = ("no", "yes")
+
+
 @dataclass(frozen=True)
 class Binary(Thresholded):
     """One yes-or-no question per element; several thresholds are several answers to the same question.
@@ -27,7 +30,7 @@ class Binary(Thresholded):
 
     def names_of_values(self, argument: str) -> tuple[str, ...] | None:
         """Both classes may be called by name, as labels and as targets."""
-        return (self.names or ("no", "yes")) if argument in ("preds", "target") else None
+        return (self.names or YES_NO) if self.names_classes(argument) else None
 
     def refuse_unequal_shapes(self, preds: Tensor, target: Tensor) -> None:
         """Two scores for each sample are another problem, or one score too many."""

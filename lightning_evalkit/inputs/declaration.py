@@ -80,6 +80,10 @@ class Declaration:
         """The names allowed as values of an argument of ``update``, in the order of their numbers."""
         return None
 
+    def names_classes(self, argument: str) -> bool:
+        """Whether an argument of ``update`` holds classes: targets do, and predictions unless they are scores."""
+        return argument == "target" or (argument == "preds" and self.inputs in ("labels", "auto"))
+
     def described(self) -> dict[str, Any]:
         """The declaration as plain values, for a checkpoint and for messages."""
         return {"task": type(self).__name__, **asdict(self)}

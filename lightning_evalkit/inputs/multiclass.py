@@ -59,8 +59,7 @@ class Multiclass(Declaration):
 
     def names_of_values(self, argument: str) -> tuple[str, ...] | None:
         """Classes may be called by name, as labels and as targets."""
-        named = argument in ("preds", "target")
-        return (self.names or tuple(map(str, range(self.classes)))) if named else None
+        return (self.names or tuple(map(str, range(self.classes)))) if self.names_classes(argument) else None
 
     def complaint(self, preds: Tensor, target: Tensor, weight: Tensor | None) -> str:
         """The error message about the values of a batch."""
@@ -107,6 +106,8 @@ class Multiclass(Declaration):
         hint = ""
         if target.ndim == preds.ndim and target.shape[-1:] == (1,):
             hint = ": call target.squeeze(-1)"
+        elif self.inputs != "labels" and preds.shape == target.shape and preds.shape[1:2] == (self.num_classes,):
+            hint = ": call target.argmax(1) if it is one-hot"
         elif preds.shape == target.shape and preds.is_floating_point():
             hint = ": one score per element is a binary problem, or call preds.long() if they are labels"
         return f"expected {expected} for targets (N, ...), {shapes}{hint}."

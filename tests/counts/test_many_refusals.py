@@ -66,6 +66,7 @@ CLASS_REFUSALS: dict[str, tuple[str, Batch, str]] = {
     "other samples": ("logits", (SCORED, LABELLED[:3]), r"for targets \(N, ...\), got torch.float32 \(4, 3\) and"),
     "other samples of labels": ("labels", (LABELLED, LABELLED[:3]), r"expected integer labels \(N, ...\)"),
     "other places": ("logits", (torch.rand(4, 3, 2), torch.zeros(4, 5).long()), r"scores \(N, 3, ...\) for targets"),
+    "one-hot": ("logits", (torch.rand(4, 3), torch.eye(4, 3).long()), "call target.argmax\\(1\\) if it is one-hot"),
     "one score": ("logits", (torch.rand(4), LABELLED), "one score per element is a binary problem"),
     "labels for scores": ("logits", (LABELLED, LABELLED), r"expected scores \(N, 3, ...\)"),
     "scores for labels": ("labels", (SCORED, LABELLED), r"expected integer labels \(N, ...\)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,6 +138,45 @@ def test_names_of_classes_that_were_never_declared_are_refused() -> None:
         MulticlassEvaluation("labels", 3).update(["cat"], ["dog"])
     with pytest.raises(InputError, match="expected numbers as preds, got 'cat'"):
         MultilabelEvaluation("labels", 3).update([["cat", "dog", "eel"]], torch.eye(1, 3).long())
+
+
+@pytest.mark.parametrize("build", [MulticlassEvaluation, MultilabelEvaluation])
+def test_columns_in_another_order_are_not_taken_for_other_classes(build: Any) -> None:
+    evaluation, columns = build("logits", 3, NAMES), pd.DataFrame(MANY.numpy(), columns=NAMES)
+    target = ONE_OF if build is MulticlassEvaluation else LABELS
+    with pytest.raises(InputError, match=r"got eel, cat, dog: pass preds\[\['cat', 'dog', 'eel'\]\]"):
+        evaluation.update(columns[["eel", "cat", "dog"]], target)
+    assert not evaluation.tally.update_called
+    evaluation.update(columns, target)
+    evaluation.update(pd.DataFrame(MANY.numpy(), columns=["x", "y", "z"]), target)
+
+
+@pytest.mark.parametrize("form", [lambda values: values.astype(object), lambda values: pd.Series(values, dtype=object)])
+def test_numbers_may_be_objects(form: Callable[[Any], Any]) -> None:
+    evaluation, expected = (BinaryEvaluation("logits") for _ in range(2))
+    evaluation.update(form(SCORES.numpy()), form(TARGET.numpy()))
+    expected.update(SCORES, TARGET)
+    same(evaluation.tally.totals.integers, expected.tally.totals.integers)
+    many, numbered = (MulticlassEvaluation("labels", 3, NAMES) for _ in range(2))
+    many.update(form(ONE_OF.numpy()), form(ONE_OF.numpy()))
+    numbered.update(ONE_OF, ONE_OF)
+    same(many.tally.totals.integers, numbered.tally.totals.integers)
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "preds", "target", "words"),
+    [
+        (BinaryEvaluation("logits"), ["0.5"], [1], "expected numbers as preds, got '0.5' at position 0."),
+        (BinaryEvaluation("logits"), [0.5], ["ham"], "compare with the positive class, as in numpy.asarray(target) =="),
+        (MulticlassEvaluation("logits", 3, NAMES), ["cat"], ["cat"], "expected numbers as preds, got 'cat'"),
+        (MulticlassEvaluation("labels", 3, NAMES), ["cat", None], [0, 1], "leave out samples whose value is missing"),
+        (MulticlassEvaluation("labels", 3, NAMES), [0], pd.Series([pd.NA], dtype="string"), "leave out samples whose"),
+        (MulticlassEvaluation("labels", 3, NAMES), [0, 1], np.array(["cat", 1], object), "use names or numbers, not"),
+    ],
+)
+def test_the_remedy_fits_what_is_wrong(evaluation: Any, preds: Any, target: Any, words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        evaluation.update(preds, target)
 
 
 # ---- tensors pay nothing
