@@ -60,6 +60,8 @@ class SeenNumbers:
     exact_match: float | None = None
     prevalence: float | None = None
     """The share of positives where the model will be used, if that is known."""
+    nothing_because: str = ""
+    """Why nothing was counted, if the evaluation knows."""
     scores: dict[str, SeenScores] = field(default_factory=dict)
     """The facts of each label by its name; those of a binary evaluation have the empty name."""
     sharpness: dict[str, Sharpness] = field(default_factory=dict)

@@ -117,6 +117,7 @@ def seen_numbers(evaluation: Evaluation, prevalence: float | None = None) -> See
     values = {name: float(value) for name, value in evaluation.compute().items()}
     values = {entry.name: values[name] for name, entry in evaluation._entries()}
     kind, tables, scored = _kind(task), tables_of(evaluation), task.binning is not None
+    nothing = evaluation.nothing_counted()
     return SeenNumbers(
         kind,
         tables,
@@ -124,6 +125,7 @@ def seen_numbers(evaluation: Evaluation, prevalence: float | None = None) -> See
         task.weighted,
         values.get("exact_match"),
         prevalence,
+        "" if nothing is None else nothing.headline,
         seen_scores(evaluation, tables) if scored and kind != "multiclass" else {},
         seen_sharpness(evaluation, [""] if kind == "multiclass" else list(tables)) if scored else {},
         _bound_width(evaluation) if kind == "binary" and scored else 0.0,

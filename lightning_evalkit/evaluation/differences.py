@@ -34,8 +34,11 @@ def difference_of(first: Readout, second: Readout, source: Source, level: float)
     """First minus second, with its interval or the reason why it has none."""
     found = _by_counts(first, second, source, level)
     if source.evidence.buckets is not None and not (found.known and source.is_of_independent):
-        return _by_buckets(first, second, source, level)
-    return found
+        found = _by_buckets(first, second, source, level)
+    if not found.known:
+        return found
+    (least, most), (lowest, highest) = first.statistic.bounds, second.statistic.bounds
+    return replace(found, low=max(found.low, least - highest), high=min(found.high, most - lowest))
 
 
 def _by_counts(first: Readout, second: Readout, source: Source, level: float) -> Interval:

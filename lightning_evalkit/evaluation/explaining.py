@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from lightning_evalkit.counts import Evidence
 from lightning_evalkit.diagnosis import Finding, Number, baselines, told, with_intervals
+from lightning_evalkit.diagnosis.many import MICRO
 from lightning_evalkit.diagnosis.one_number import HOW_SURE
 from lightning_evalkit.evaluation.differences import difference_of
-from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, WholeMatrix
+from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, TopK, WholeMatrix
+from lightning_evalkit.statistics import OVERALL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,7 +85,11 @@ class Explaining:
             values,
             statistic.higher_is_better,
             constant,
-            hidden=(*_unseen(name, readout, names), *([HOW_SURE] if isinstance(readout, COUNTED) else [])),
+            hidden=(
+                *(_micro(name, names) if exclusive else ()),
+                *_unseen(name, readout, names),
+                *([HOW_SURE] if isinstance(readout, COUNTED) else []),
+            ),
             undefined=reason,
             interval=self._interval(readout),
         )
@@ -127,6 +133,10 @@ def _constant(counts: Counts, names: Sequence[str]) -> str:
 def _formula(name: str, readout: Readout) -> str:
     """The formula in words."""
     formula = readout.statistic.formula
+    if isinstance(readout, WholeMatrix):
+        return f"{OVERALL[readout.statistic.name].__doc__}"
+    if isinstance(readout, TopK):
+        return f"Samples whose class has one of the {readout.k} largest scores, of all samples."
     if name == "exact_match":
         return "Samples with all their labels right, of all samples."
     if name.endswith("/samples"):
@@ -139,6 +149,15 @@ def _formula(name: str, readout: Readout) -> str:
         "micro": "Over all classes or labels together:",
     }
     return f"{over[readout.average]} {formula}"
+
+
+def _micro(name: str, names: Sequence[str]) -> Sequence[str]:
+    """The sentence about a micro average over classes, which is mistaken for the F1 of the positive class."""
+    if name == "accuracy" or name not in MICRO:
+        return ()
+    said = "It is the accuracy: with one target and one prediction each, micro precision, recall and F1 all are."
+    usual = f" Of two classes, the usual one is {name.partition('/')[0]}/{names[-1]}, that of the positive class."
+    return (said + (usual if len(names) == 2 else ""),)
 
 
 def _unseen(name: str, readout: Readout, names: Sequence[str]) -> list[str]:

@@ -153,6 +153,8 @@ def _averaged_or_single(
 ) -> OneTable | Averaged:
     if not over:
         choices = " or ".join(repr(f"{name}/{average}") for average in averages)
+        if len(places) == 2 and "samples" not in averages:
+            choices = f"{name + '/' + [*places][-1]!r} for the positive class, or {choices}"
         raise DeclarationError(f"{name!r} of many classes or labels needs an average: say {choices}.")
     if over in AVERAGES:
         return Averaged(STATISTICS[base] if base in STATISTICS else find(base), over)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import torch
 from lightning_evalkit.counts import SliceCounter, Totals
 from lightning_evalkit.diagnosis import Table
 from lightning_evalkit.diagnosis.value import numbered
-from lightning_evalkit.errors import DeclarationError, InputError, nearest
+from lightning_evalkit.errors import DeclarationError, InputError, nearest, required
 from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.evaluation.binary import BinaryEvaluation
 from lightning_evalkit.evaluation.group_intervals import GroupInterval, Groups, checked_end
@@ -159,6 +159,13 @@ class Slices(GroupTally):
             for place, size in enumerate(sizes)
             if size >= self.minimum
         ]
+
+    def to_pandas(self) -> Any:
+        """The rows of ``table`` as a DataFrame, by group."""
+        with required("pandas"):
+            import pandas as pd  # type: ignore[import-untyped]
+
+        return pd.DataFrame(self.table(), columns=["group", "size", *self.readouts]).set_index("group")
 
     def intervals(
         self, level: float = 0.95, method: str = "auto", adjust: Literal["holm"] | None = None

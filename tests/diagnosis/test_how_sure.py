@@ -134,6 +134,15 @@ def test_buckets_without_an_error_are_not_certain():
     assert CERTAIN in several.explain("accuracy", "f1/micro").text()
 
 
+def test_a_difference_of_shares_is_at_most_one() -> None:
+    labels = MultilabelEvaluation("labels", 2, buckets=64)
+    truth = torch.tensor([[1, 0], [1, 0], [1, 0]])
+    labels.update(torch.tensor([[1, 0], [0, 0], [1, 1]]), truth, sample=torch.arange(3))
+    found = labels.explain("exact_match", "hamming_accuracy").evidence["difference"]
+    assert found["value"] == pytest.approx(-1 / 3)
+    assert -1 <= found["low"] < found["value"] < found["high"] <= 1
+
+
 def test_where_nothing_says_how_sure_it_is_the_reason_stands():
     labels = MultilabelEvaluation("labels", 2)
     labels.update(torch.tensor([[1, 0], [0, 1]] * 9), torch.tensor([[1, 0], [1, 1]] * 9))

@@ -155,6 +155,45 @@ def test_labels_have_their_majorities_beside_them():
     assert "all their labels right" in evaluation.explain("exact_match").text()
 
 
+def of_classes(*names: str, statistics: tuple[str, ...] = ("accuracy",)) -> MulticlassEvaluation:
+    evaluation = MulticlassEvaluation("logits", len(names), names, statistics=statistics)
+    evaluation.update(torch.eye(len(names))[[0, 0, 1, -1]], torch.tensor([0, 1, 1, len(names) - 1]))
+    return evaluation
+
+
+@pytest.mark.parametrize(
+    ("name", "formula"),
+    [
+        ("accuracy", "Correct predictions of all."),
+        ("mcc", "Matthews correlation (Gorodkin): covariance of target and prediction over the root of"),
+        ("kappa", "Agreement beyond chance (Cohen)."),
+        ("top_2_accuracy", "Samples whose class has one of the 2 largest scores, of all samples."),
+    ],
+)
+def test_a_number_of_the_whole_matrix_has_no_formula_of_one_table(name: str, formula: str):
+    """Four classes: (tp + tn) / N of one against the rest would be another number."""
+    evaluation = of_classes("a", "b", "c", "d", statistics=(name,))
+    assert evaluation.explain(name).reasons[0].startswith(formula)
+
+
+@pytest.mark.parametrize("name", ["precision/micro", "recall/micro", "f1/micro"])
+def test_a_micro_average_is_said_to_be_the_accuracy(name: str):
+    assert "It is the accuracy: with one target" in of_classes("a", "b", "c").explain(name).text()
+    assert "that of the positive class" not in of_classes("a", "b", "c").explain(name).text()
+    usual = f"the usual one is {name.removesuffix('micro')}yes, that of the positive class."
+    assert usual in of_classes("no", "yes").explain(name).text()
+    labels = MultilabelEvaluation("labels", 2, statistics=(name,))
+    labels.update(torch.tensor([[1, 0]]), torch.tensor([[1, 1]]))
+    assert "It is the accuracy" not in labels.explain(name).text()
+
+
+def test_f1_of_two_classes_is_offered_the_positive_class_first():
+    with pytest.raises(DeclarationError, match=r"say 'f1/yes' for the positive class, or 'f1/micro' or"):
+        of_classes("no", "yes").explain("f1")
+    with pytest.raises(DeclarationError, match="average: say 'f1/micro' or"):
+        of_classes("a", "b", "c").explain("f1")
+
+
 # ---- nothing counted
 
 RESET = (
@@ -185,6 +224,10 @@ def test_a_reset_by_lightning_is_said_and_nothing_of_0():
         finding = module.evaluation.explain(*names)
         assert finding.text() == RESET
         assert "0/0" not in finding.text()
+    with pytest.warns(UserWarning, match="was called before any ``update``"):
+        (found,) = (each for each in module.evaluation.diagnose().findings if each.code == "EK209")
+    assert RESET in found.headline
+    assert "ask before a reset" in found.remedy
 
 
 def counted_there(evaluation: BinaryEvaluation) -> None:

@@ -197,6 +197,17 @@ def test_small_groups_have_no_value_but_counts() -> None:
     assert slices.table() == [{"group": "2", "size": 2, "accuracy": 0.5}]
 
 
+def test_the_table_is_a_frame_too() -> None:
+    slices = Slices(BinaryEvaluation("labels", statistics=["accuracy", "recall"]), 3, group_names=["a", "b", "c"])
+    slices.update(torch.tensor([1, 1, 0]), torch.tensor([1, 1, 1]), torch.tensor([2, 0, 2]))
+    frame, rows = slices.to_pandas(), slices.table()
+    assert [{"group": name, **row} for name, row in frame.iterrows()] == rows
+    few = Slices(BinaryEvaluation("labels", statistics=["accuracy"]), 3, minimum=2)
+    few.update(torch.tensor([1]), torch.tensor([1]), torch.tensor([2]))
+    assert few.to_pandas().empty
+    assert list(few.to_pandas().columns) == ["size", "accuracy"]
+
+
 def test_nothing_of_nothing_is_what_the_template_says() -> None:
     batch = torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([0, 1])
     for value in (math.nan, 0.0, 1.0):

@@ -76,7 +76,8 @@ def four_are_one(seen: SeenNumbers) -> list[Found] | None:
     severity="warning",
     certainty="certain",
     why="0/0 has no value. As NaN it stops EarlyStopping, and as 0 it lowers averages.",
-    remedy="Evaluate on data that has the class, leave the number out, or decide its value with zero_division.",
+    remedy="Evaluate on data that has the class, leave the number out, or decide its value with zero_division. If "
+    "nothing at all was counted, call update first, and ask before a reset.",
     known_problems="No case is known where it is wrong.",
     example=lambda: _cells(0, 0, 5, 95),
     counterexample=lambda: _cells(1, 1, 5, 95),
@@ -84,7 +85,7 @@ def four_are_one(seen: SeenNumbers) -> list[Found] | None:
 def undefined(seen: SeenNumbers) -> list[Found] | None:
     """A reported number is 0/0, because no sample was counted that it could be computed from."""
     if seen.tables and not seen.total and not seen.weighted:
-        return [("counts", "nothing was counted: every number is 0/0.", {})]
+        return [("counts", seen.nothing_because or "nothing was counted: every number is 0/0.", {})]
     return [(name, f"{name} is 0/0 in these counts.", {}) for name in seen.undefined()]
 
 
