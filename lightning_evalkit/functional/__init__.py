@@ -7,6 +7,8 @@ Most are one line: a family gives the arguments, the statistics table the comput
 import sys
 from typing import Any
 
+import torchmetrics
+
 from lightning_evalkit.functional.binary import binary_accuracy as binary_accuracy
 from lightning_evalkit.functional.binary import binary_balanced_accuracy as binary_balanced_accuracy
 from lightning_evalkit.functional.binary import binary_cohen_kappa as binary_cohen_kappa
@@ -147,7 +149,9 @@ __all__ = [name for name, value in globals().items() if getattr(value, "__module
 
 
 def __getattr__(name: str) -> Any:
-    """Return this module under the name that it has in torchmetrics."""
+    """Return this module under the name that it has in torchmetrics, or a function that is not about classification."""
     if name == "classification":
         return sys.modules[__name__]
+    if name in torchmetrics.functional.__all__ or f"torchmetrics.functional.{name}" in sys.modules:
+        return getattr(torchmetrics.functional, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

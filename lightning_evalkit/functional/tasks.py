@@ -52,8 +52,7 @@ def by_task(
             except TypeError as wrong:
                 raise TypeError(f"{finish.__name__}() {wrong}; expected {', '.join(taken.parameters)}.") from None
             bound.apply_defaults()
-            task = bound.arguments["task"]
-            checked_task(task, known, bound.arguments)
+            task = checked_task(bound.arguments["task"], known, bound.arguments)
             own = {name: bound.arguments[name] for name in names[task] if name in taken.parameters}
             return finish(known[task](**own))
 

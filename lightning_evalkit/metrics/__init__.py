@@ -140,6 +140,6 @@ else:  # a type checker would take any name for one of these
             return sys.modules[__name__]
         if name == "functional":  # by name only: no metric uses a function
             return import_module("lightning_evalkit.functional")
-        if name in torchmetrics.__all__ or name in ("aggregation", "collections", "utilities", "wrappers"):
+        if name in torchmetrics.__all__ or f"torchmetrics.{name}" in sys.modules or name == "__version__":
             return getattr(torchmetrics, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -92,8 +92,8 @@ def _constructor(arguments: tuple[str, ...], average: str | None) -> Callable[..
             raise TypeError(f"{cls.__name__}() {wrong}; expected task, {', '.join(arguments)}.") from None
         bound.apply_defaults()
         given = bound.arguments
-        checked_task(task, cls.tasks, given)
-        kind = cls.tasks[task]  # as in torchmetrics, arguments that the metric does not have are ignored
+        kind = cls.tasks[checked_task(task, cls.tasks, given)]
+        # As in torchmetrics, arguments that the metric does not have are ignored.
         known = {name: given[name] for name in signature(kind).parameters if name in given and name != "kwargs"}
         return kind(**known, **given["kwargs"])
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torchmetrics.utilities.plot import plot_curve
 
 from lightning_evalkit.metrics.scores import ScoreMetric
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
     from lightning_evalkit.statistics.curve_families import AreaFamily, CurveFamily, PointFamily
     from lightning_evalkit.statistics.curves import Bounded
 
@@ -18,11 +23,26 @@ class CurveMetric(ScoreMetric):
 
     family: CurveFamily
 
-    def plot(self, curve: Any = None, score: Any = None, ax: Any = None) -> Any:  # type: ignore[override]
-        """Draw one curve, or one for each class or label, with torchmetrics' own plot and an optional ``score``."""
+    def plot(  # type: ignore[override]
+        self, curve: Any = None, score: Any = None, ax: Any = None, labels: Sequence[str] | None = None
+    ) -> Any:
+        """Draw one curve, or one for each class or label, with torchmetrics' own plot.
+
+        The legend has the ``labels`` and the ``score``, which is the area under each curve if it is True.
+        """
         first, second, thresholds = self.compute() if curve is None else curve
-        shown = (second, first, thresholds) if self.family.second_is_horizontal else (first, second, thresholds)
-        return plot_curve(shown, score, ax, self.family.axes, self.plot_legend_name, type(self).__name__)
+        across, up = (second, first) if self.family.second_is_horizontal else (first, second)
+        areas = (areas_under(across, up) if score else None) if isinstance(score, bool) else score
+        legend = {"legend_name": self.plot_legend_name} if labels is None else {"labels": list(labels)}
+        shown = (across, up, thresholds)
+        return plot_curve(shown, areas, ax, self.family.axes, name=type(self).__name__, **legend)
+
+
+def areas_under(across: Any, up: Any) -> Tensor:
+    """The area under one curve, or under each of several."""
+    if isinstance(across, list):
+        return torch.stack([areas_under(*each) for each in zip(across, up, strict=True)])
+    return torch.trapezoid(up, across).abs()  # recall falls along a curve
 
 
 class NumberMetric(ScoreMetric):

@@ -72,7 +72,8 @@ class BinaryScores(ScoreMetric):
     ) -> None:
         inputs = unguessed(inputs, normalization)
         super().__init__(Binary(inputs, ignore_index, weighted, binning=binning_of(thresholds)), **kwargs)
-        self.thresholds, self.ignore_index, self.validate_args = thresholds, ignore_index, validate_args
+        self.thresholds, self.normalization = thresholds, normalization
+        self.ignore_index, self.validate_args = ignore_index, validate_args
 
     def value_of(self, totals: Totals) -> Any:
         return self.family.of_one(self.counter.tables(totals))

@@ -93,13 +93,15 @@ def shown(first: Mapping[str, str], names: Sequence[str], last: Sequence[Paramet
     return Signature([*before, *named, *last])
 
 
-def checked_task(task: object, known: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Refuse an unknown task, and a task without the argument that it requires."""
-    if not isinstance(task, str) or task not in known:
+def checked_task(task: object, known: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    """Return the task in small letters; refuse an unknown task, and one without the argument that it requires."""
+    name = task.lower() if isinstance(task, str) else ""
+    if name not in known:
         raise DeclarationError(f"expected task to be one of {', '.join(map(repr, known))}, got {task!r}.")
-    number = NEEDED.get(task)
+    number = NEEDED.get(name)
     if number is not None and not isinstance(given.get(number), int):
-        raise DeclarationError(f"expected {number} for task={task!r}, got {given.get(number)!r}.")
+        raise DeclarationError(f"expected {number} for task={name!r}, got {given.get(number)!r}.")
+    return name
 
 
 def hinge_of(squared: bool, mode: str = "hinge") -> str:

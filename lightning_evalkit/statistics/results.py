@@ -39,10 +39,11 @@ def averaged_stat_scores(counts: Counts, average: Average) -> Tensor:
         return scores
     if average == "micro":
         return scores.sum(-2)
-    support = counts.real().support
-    shares = support / support.sum(-1, keepdim=True)
+    kind = real_dtype(scores.device)
     if average == "macro":
-        return _single(scores.to(shares.dtype).mean(-2), counts)
+        return _single(scores.to(kind).mean(-2), counts)
+    support = counts.support.to(kind)
+    shares = support / support.sum(-1, keepdim=True)
     return _single((scores * shares.unsqueeze(-1)).sum(-2), counts)
 
 

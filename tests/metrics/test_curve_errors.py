@@ -115,6 +115,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 def test_scores_that_are_not_to_be_normalized_are_probabilities() -> None:
     plain = metrics.BinaryAveragePrecision(normalization=None)
     assert plain.counter.task.inputs == "probabilities"
+    assert plain.normalization is None
     with pytest.raises(ValueError, match="a probability in"):
         plain.update(torch.tensor([1.5, -2.0]), torch.tensor([1, 0]))
 
@@ -135,6 +136,28 @@ def test_everything_draws_itself(name: str) -> None:
         _, others = stock.plot()
         assert (axes.get_xlabel(), axes.get_ylabel()) == (others.get_xlabel(), others.get_ylabel())
         assert len(axes.lines) == len(others.lines)
+    plt.close("all")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(("ROC", "Curve")) and "AUROC" not in name])
+def test_the_legend_of_curves_has_their_areas_and_labels(name: str) -> None:
+    import matplotlib.pyplot as plt
+
+    def legend(metric: Any, **options: Any) -> list[str]:
+        _, axes = metric.plot(**options)
+        return [] if axes.get_legend() is None else [each.get_text() for each in axes.get_legend().get_texts()]
+
+    metric, stock = (getattr(module, name)(*arguments(name), thresholds=None) for module in (metrics, peer))
+    for each in (metric, stock):
+        each.update(*batch(task_of(name), 1))
+    areas = [text[-5:] for text in legend(stock, score=True)]
+    assert [text[-5:] for text in legend(metric, score=True)] == areas
+    given = torch.arange(len(areas)) / 8 if len(areas) > 1 else torch.tensor(0.0)
+    expected = [f"{place / 8:.3f}" for place in range(max(len(areas), 1))]
+    assert [text[-5:] for text in legend(metric, score=given)] == expected
+    assert not any("AUC" in text for text in legend(metric, score=False))
+    names = [f"curve {place}" for place in range(len(areas))]
+    assert task_of(name) == "Binary" or legend(metric, labels=names) == names
     plt.close("all")
 
 

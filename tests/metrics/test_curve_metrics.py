@@ -257,12 +257,13 @@ def test_other_results_of_the_default_are_near_those_of_every_score(name: str) -
         torch.testing.assert_close(one, other, rtol=0, atol=3e-4, equal_nan=True)
 
 
-def test_saturated_logits_are_ranked_where_they_are_declared() -> None:
+@pytest.mark.parametrize("declared", ["logits", "auto"])
+def test_saturated_logits_are_ranked_as_they_are(declared: Any) -> None:
     """FACTS: torchmetrics reports .500 where all logits are above 17."""
     target = torch.randint(0, 2, (200,))
     logits = 18 + target + torch.rand(200)
-    assert result(BinaryAUROC(inputs="logits"), (logits, target)) == 1
-    assert result(BinaryAUROC(thresholds=None, inputs="logits"), (logits, target)) == 1
+    assert result(BinaryAUROC(inputs=declared), (logits, target)) == 1
+    assert result(BinaryAUROC(thresholds=None, inputs=declared), (logits, target)) == 1
     assert quietly(result, peer.BinaryAUROC(), (logits, target)) == 0.5
 
 

@@ -140,6 +140,37 @@ def test_negative_predictive_values_use_their_zero_division() -> None:
     assert metrics.MulticlassNegativePredictiveValue(**options)(preds, target).tolist() == [1.0, 0.5]
 
 
+@pytest.mark.parametrize("ignored", [0, 1])
+def test_an_ignored_truth_value_is_left_out(ignored: int) -> None:
+    """torchmetrics marks ignored targets with -1, which as a truth value is a yes."""
+    preds, target = torch.tensor([0.9, 0.8, 0.2]), torch.tensor([True, False, False])
+    expected = peer_functions.binary_stat_scores(preds, target.int(), ignore_index=ignored)
+    assert_same(functional.binary_stat_scores(preds, target, ignore_index=ignored), expected)
+    assert_same(metrics.BinaryStatScores(ignore_index=ignored)(preds, target), expected)
+    assert peer_functions.binary_stat_scores(preds, target, ignore_index=ignored).sum() > expected.sum()
+
+
+def test_a_sample_whose_labels_are_all_ignored_has_no_ranking() -> None:
+    """The true label of the first sample comes second: 1/2. torchmetrics rates the second, without labels, as 1."""
+    preds, target = torch.tensor([[0.9, 0.5], [0.9, 0.5]]), torch.tensor([[0, 1], [-1, -1]])
+    ours, theirs = (
+        module.MultilabelRankingAveragePrecision(2, ignore_index=-1)(preds, target)
+        for module in (metrics, peer_metrics)
+    )
+    assert (ours, theirs) == (0.5, 0.75)
+
+
+def test_shapes_of_scores_are_checked_and_kept() -> None:
+    """torchmetrics' BinaryAUROC takes a column for its samples, and it squeezes thresholds of one sample."""
+    column, target = torch.tensor([[0.9], [0.1]]), torch.tensor([1, 0])
+    assert peer_metrics.BinaryAUROC()(column, target) == 1
+    with pytest.raises(InputError, match=r"call preds\.squeeze\(-1\)"):
+        metrics.BinaryAUROC()(column, target)
+    one = column[0], target[:1]
+    assert not UNDEFINED.is_here() or peer_metrics.BinaryPrecisionRecallCurve()(*one)[2].shape == ()
+    assert metrics.BinaryPrecisionRecallCurve(thresholds=None)(*one)[2].shape == (1,)
+
+
 # ---- evaluations against scikit-learn
 
 

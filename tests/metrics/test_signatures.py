@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torchmetrics.classification as peer_metrics
 import torchmetrics.functional.classification as peer_functions
 from jsonargparse import ArgumentParser
 from torch import nn
+from torchmetrics.utilities.enums import ClassificationTask
 from torchmetrics.wrappers import MinMaxMetric
 from versions import EER, NORMALIZATION, compared
 
@@ -159,6 +161,14 @@ def test_instances_of_a_facade_are_the_metrics_of_its_tasks():
     assert not isinstance(torchmetrics.Accuracy(task="binary"), metrics.Accuracy)
 
 
+@pytest.mark.parametrize("task", ["MULTICLASS", "Multiclass", ClassificationTask.MULTICLASS])
+def test_a_task_may_have_capital_letters(task: str):
+    batch = torch.tensor([0, 1, 2]), torch.tensor([0, 1, 1])
+    expected = torchmetrics.Accuracy(task, num_classes=3)(*batch)
+    assert metrics.Accuracy(task, num_classes=3)(*batch) == expected
+    assert functional.accuracy(*batch, task=task, num_classes=3) == expected
+
+
 def test_a_class_derived_from_a_facade_makes_the_same_metrics():
     class Mine(metrics.Accuracy):
         pass
@@ -248,6 +258,10 @@ def test_one_import_line_moves_classification_code_over():
     assert torchmetrics.functional.classification.binary_auroc(scores, target) == collection["auroc"].compute()
     assert type(torchmetrics.wrappers.MinMaxMetric(torchmetrics.Recall("binary"))) is MinMaxMetric
     assert torchmetrics.MeanMetric()(3.0) == 3.0
+    assert torchmetrics.functional.mean_squared_error(scores, scores) == 0.0
+    assert torchmetrics.functional.regression.r2_score is torchmetrics.functional.r2_score
+    assert issubclass(torchmetrics.regression.R2Score, torchmetrics.metric.Metric)
+    assert torchmetrics.__version__ == version("torchmetrics")
     for module in (torchmetrics, torchmetrics.functional):
         with pytest.raises(AttributeError, match="has no attribute 'acuracy'"):
             module.acuracy  # noqa: B018
