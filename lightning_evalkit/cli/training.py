@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,6 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
-from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from lightning_evalkit import __version__, callbacks, data, modules  # noqa: F401  (to be named by their short names)
@@ -29,7 +27,7 @@ from lightning_evalkit.cli.own_options import OwnOptions, split_own
 from lightning_evalkit.cli.predictions import Predictions, check_output
 from lightning_evalkit.cli.progress_bar import progress_bars
 from lightning_evalkit.cli.run_folders import configuration_of, removed_after_failure, with_short_run_names
-from lightning_evalkit.cli.signals import ended_by
+from lightning_evalkit.cli.stopping import EndInTime, end_if_asked, interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -211,7 +209,7 @@ def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> Evalki
             subclass_mode_data=True,
             save_config_callback=None if run and words[0] == "predict" else SaveConfigCallback,
             save_config_kwargs={"overwrite": True, "config_filename": configuration_of(words[0])},
-            trainer_defaults={"callbacks": [ExactResume(), EndingPrediction(), KeepCounts(), *extra]},
+            trainer_defaults={"callbacks": [ExactResume(), EndInTime(), KeepCounts(), *extra]},
             parser_kwargs={
                 "prog": "evalkit",
                 "exit_on_error": False,
@@ -220,19 +218,6 @@ def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> Evalki
             },
             args=words,
         )
-
-
-class EndingPrediction(Callback):
-    """Ends a prediction after the batch in which SIGTERM arrived, as Lightning does in all other stages."""
-
-    def on_predict_batch_end(self, trainer: Trainer, *_: Any) -> None:
-        end_if_asked(trainer)
-
-
-def end_if_asked(trainer: Trainer) -> None:
-    """End if SIGTERM arrived in the last batch of a stage, where Lightning does not look for it."""
-    if trainer.received_sigterm:
-        raise SIGTERMException
 
 
 def _only(command: str, options: OwnOptions, about: Head | None, used: Run | None) -> type[EvalkitCLI]:
@@ -255,20 +240,3 @@ def _readable(*also: type[Exception]) -> Iterator[None]:
         yield
     except (ArgumentError, MisconfigurationException) + also as wrong:  # noqa: RUF005
         raise WrongError(in_one_line(wrong)) from wrong
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Restore interrupts: Lightning turns Ctrl-C into ``sys.exit(1)``, may ignore further ones, and SIGTERM into 0."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    except SIGTERMException as stopped:
-        raise ended_by(signal.SIGTERM) from stopped
-    except SystemExit as stopped:
-        if isinstance(stopped.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from stopped
-        raise
-    finally:
-        if signal.getsignal(signal.SIGINT) is not before:
-            signal.signal(signal.SIGINT, before)

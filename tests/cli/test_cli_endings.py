@@ -156,10 +156,11 @@ def started(*arguments: str, folder: Path) -> subprocess.Popen[str]:
 
 
 def ended_with(process: subprocess.Popen[str], timeout: float = 120) -> tuple[int, str, str]:
-    try:
-        out, err = process.communicate(timeout=timeout)
-    finally:
-        process.kill()
+    with process:  # closes its pipes and waits for its end, whatever happens
+        try:
+            out, err = process.communicate(timeout=timeout)
+        finally:
+            process.kill()
     return process.returncode, out, err
 
 
@@ -167,8 +168,9 @@ def waited_for(process: subprocess.Popen[str], ready: Callable[[], object], seco
     end = time.monotonic() + seconds
     while not ready() and process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
-    assert process.poll() is None, process.communicate()
-    assert ready()
+    if process.poll() is not None or not ready():
+        process.kill()
+        pytest.fail(f"it ended or never came so far: {process.communicate()}")
 
 
 @pytest.mark.slow
@@ -221,10 +223,12 @@ def own_handler() -> Iterator[Any]:
         ("predict", "on_predict_batch_start", 0),
     ],
 )
+@pytest.mark.parametrize("lost", ["false", "true"], ids=["heard", "lost"])
 def test_control_c_is_code_130_and_one_line(
-    capsys: Capture, own_handler: Any, command: str, hook: str, after: int, tmp_path: Path
+    capsys: Capture, own_handler: Any, command: str, hook: str, after: int, lost: str, tmp_path: Path
 ):
-    callback = f"{{class_path: {OWN}.Interrupting, init_args: {{hook: {hook}, after: {after}}}}}"
+    """Where all exceptions are caught it is heard at the next batch."""
+    callback = f"{{class_path: {OWN}.Interrupting, init_args: {{hook: {hook}, after: {after}, lost: {lost}}}}}"
     saving = "{class_path: ModelCheckpoint, init_args: {save_on_exception: true}}"
     words = [*BALANCED, *TINY, "--data.batch_size=50", *SILENT[:-1], f"--trainer.default_root_dir={tmp_path}"]
     words += [] if command == "fit" else ["--untrained"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -114,16 +115,19 @@ class Net(nn.Module):
 
 
 class Interrupting(Callback):
-    """Presses Ctrl-C in the middle of a stage."""
+    """Presses Ctrl-C in the middle of a stage, perhaps once and where all exceptions are caught."""
 
-    def __init__(self, hook: str = "on_train_batch_start", after: int = 0) -> None:
-        self.left = after
+    def __init__(self, hook: str = "on_train_batch_start", after: int = 0, lost: bool = False) -> None:
+        self.left, self.lost = after, lost
         setattr(self, hook, self._press)
 
     def _press(self, *_: Any) -> None:
         self.left -= 1
-        if self.left < 0:
+        if self.left < 0 and not self.lost:
             os.kill(os.getpid(), signal.SIGINT)
+        elif self.left == -1:
+            with suppress(BaseException):
+                os.kill(os.getpid(), signal.SIGINT)
 
 
 def fit(*arguments: str, epochs: int = 2, small: tuple[str, ...] = SMALL) -> EvalkitCLI:
