@@ -5,7 +5,7 @@ A batch names the bins it adds to, and is not as wide as they are, unless it has
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -191,7 +191,10 @@ class ScoresAtOnce(ScoreTotals):
 
         Its calibration bin is found in the precision of the scores, as in torchmetrics.
         """
-        judge = sums_at_once.judged_classes if self.is_multiclass else sums_at_once.judged_answers
+        mixed = asked is not None and len(asked.shape) == 1
+        judge: Any = partial(sums_at_once.judged_answers, mixed=mixed)
+        if self.is_multiclass:
+            judge = sums_at_once.judged_classes
         if self.guesses and not probable:
             given = tensor_of(scores, kind)
             judged = judge(array_of(self._squashed(given.double())), answers, self.score_kind)

@@ -34,17 +34,21 @@ def test_a_confidence_is_in_the_bin_whose_edges_are_around_it(kind: torch.dtype,
     assert found.tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("labels", [1, 3])
+@pytest.mark.parametrize("samples", [500, sums_at_once.FEW + 1])
+@pytest.mark.parametrize(("labels", "mixed"), [(1, False), (3, False), (3, True)])
 @pytest.mark.parametrize("score_kind", ["logits", "probabilities"])
-def test_sums_of_answers_are_those_of_torch(score_kind: str, labels: int) -> None:
+def test_sums_of_answers_are_those_of_torch(score_kind: str, labels: int, mixed: bool, samples: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    scores = torch.randn((500, labels), generator=generator) * 4
+    scores = torch.randn((samples, labels), generator=generator) * 4
     scores = scores if score_kind == "logits" else scores.sigmoid()
     yes, cells = torch.rand(scores.shape, generator=generator) < 0.3, calibration_sums.cells_of(labels, 15)
     asked = torch.arange(labels).expand(scores.shape)
     judged = calibration_sums.judged_answers(scores, yes, score_kind)
     expected = calibration_sums.summed(judged, asked, cells, None, torch.zeros_like(yes))
-    here = sums_at_once.judged_answers(scores.numpy(), yes.numpy(), score_kind)
+    if mixed:
+        scores, yes, asked = (each.flatten() for each in (scores, yes, asked))
+    here = sums_at_once.judged_answers(scores.numpy(), yes.numpy(), score_kind, mixed)
+    assert (len(here.log_loss) < len(scores)) == (not mixed and score_kind == "logits" and samples > sums_at_once.FEW)
     places = sums_at_once.calibration_places(here.confidence, 15, torch.float32)
     found = sums_at_once.summed(here, places, asked.numpy() if labels > 1 else None, cells)
     torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-6, atol=1e-6)
@@ -64,12 +68,27 @@ def test_sums_of_classes_are_those_of_torch(score_kind: str) -> None:
     torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-6, atol=1e-5)
 
 
-def test_the_loss_of_certain_logits_is_their_size_or_nothing() -> None:
+@pytest.mark.parametrize("shape", [(4_097,), (8_191,), (65_536,), (5_000, 3)], ids=str)
+@pytest.mark.parametrize("largest", [0, 0.5, 8, 40, 100])
+def test_logarithms_of_products_keep_small_numbers(shape: tuple[int, ...], largest: float) -> None:
+    """Logits around 40 lose 4e-18, which a sum with 1 would forget."""
+    logits = np.random.default_rng(0).uniform(largest / 2, largest, shape)
+    found = sums_at_once.judged_answers(logits, np.ones(shape, np.bool_), "logits").log_loss
+    assert len(found) < len(logits) / 30
+    expected = np.log1p(np.exp(-logits)).sum(0)
+    np.testing.assert_allclose(found.sum(0), expected, rtol=1e-13, atol=0)
+    wrong = sums_at_once.judged_answers(logits, np.zeros(shape, np.bool_), "logits").log_loss
+    np.testing.assert_allclose(wrong.sum(0), expected + logits.sum(0), rtol=1e-13)
+
+
+@pytest.mark.parametrize("samples", [1, 7_000])
+def test_the_loss_of_certain_logits_is_their_size_or_nothing(samples: int) -> None:
     logits = np.array([-1000.0, 1000.0, -1000.0, 1000.0, math.inf, -math.inf, 20.0], np.float32)
     yes = np.array([False, True, True, False, False, False, True])
-    loss = sums_at_once.judged_answers(logits, yes, "logits").log_loss
-    assert loss[:6].tolist() == [0.0, 0.0, 1000.0, 1000.0, math.inf, 0.0]
-    assert loss[6] == pytest.approx(math.log1p(math.exp(-20)), rel=1e-6)  # not lost beside 1
+    losses = [0.0, 0.0, 1000.0, 1000.0, math.inf, 0.0, math.log1p(math.exp(-20))]  # the last not lost beside 1
+    for logit, answer, loss in zip(logits, yes, losses, strict=True):
+        judged = sums_at_once.judged_answers(np.full(samples, logit), np.full(samples, answer), "logits")
+        assert judged.log_loss.sum(dtype=np.float64) == pytest.approx(samples * loss, rel=1e-6)
 
 
 def test_the_loss_of_what_was_ruled_out_is_infinite_without_a_warning() -> None:
