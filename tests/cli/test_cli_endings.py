@@ -155,7 +155,7 @@ def started(*arguments: str, folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def ended_with(process: subprocess.Popen[str], timeout: float = 120) -> tuple[int, str, str]:
+def ended_with(process: subprocess.Popen[str], timeout: float = 240) -> tuple[int, str, str]:
     with process:  # closes its pipes and waits for its end, whatever happens
         try:
             out, err = process.communicate(timeout=timeout)
@@ -164,7 +164,7 @@ def ended_with(process: subprocess.Popen[str], timeout: float = 120) -> tuple[in
     return process.returncode, out, err
 
 
-def waited_for(process: subprocess.Popen[str], ready: Callable[[], object], seconds: float = 120) -> None:
+def waited_for(process: subprocess.Popen[str], ready: Callable[[], object], seconds: float = 240) -> None:
     end = time.monotonic() + seconds
     while not ready() and process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)

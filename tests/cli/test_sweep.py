@@ -533,12 +533,13 @@ def process(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def ended_with(running: subprocess.Popen[str], timeout: float = 120) -> tuple[int, str, str]:
-    try:
-        out, err = running.communicate(timeout=timeout)
-    finally:
-        if running.poll() is None:
-            os.killpg(running.pid, signal.SIGKILL)
+def ended_with(running: subprocess.Popen[str], timeout: float = 240) -> tuple[int, str, str]:
+    with running:  # closes its pipes and waits for its end, whatever happens
+        try:
+            out, err = running.communicate(timeout=timeout)
+        finally:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)
     return running.returncode, out, err
 
 
@@ -546,7 +547,7 @@ def ended_with(running: subprocess.Popen[str], timeout: float = 120) -> tuple[in
 def test_control_c_in_the_middle_of_a_sweep(recorded: Recorded):
     words = ("--grid", "trainer.max_epochs=1,1000000,2", *SMALL, CHEAP[0], CHEAP[2])
     running = process(*words)
-    end = time.monotonic() + 120
+    end = time.monotonic() + 240
     while len(list(Path().rglob("*.ckpt"))) < 2 and running.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)

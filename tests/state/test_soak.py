@@ -104,7 +104,7 @@ def test_updates_inside_forked_workers_count(curves: bool) -> None:
     evaluation.update(*batch_of(99))
     before = evaluation.tally.totals.integers.clone()
     loader = DataLoader(
-        CountingDataset(evaluation), batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=60
+        CountingDataset(evaluation), batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=240
     )
     parts = list(loader)
     assert torch.equal(evaluation.tally.totals.integers, before)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-PATIENCE = timedelta(seconds=60)
+PATIENCE = timedelta(minutes=2)
 COLLECTIVES = (
     "all_reduce",
     "all_gather",

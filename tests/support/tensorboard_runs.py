@@ -75,17 +75,17 @@ class Server:
             raise
 
     def wait(self, ready: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while time.monotonic() < deadline:
             if found := ready():
                 return found
             assert self.process.poll() is None, "TensorBoard ended by itself"
             time.sleep(0.1)
-        raise TimeoutError("TensorBoard was not ready within a minute")
+        raise TimeoutError("TensorBoard was not ready within four minutes")
 
     def read(self, route: str, **query: Any) -> bytes:
         address = f"{self.address}data/plugin/{route}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(address, timeout=30) as answer:
+        with urllib.request.urlopen(address, timeout=120) as answer:
             return answer.read()
 
     def get(self, route: str, **query: Any) -> Any:
@@ -94,7 +94,7 @@ class Server:
     def post(self, route: str, **body: Any) -> Any:
         address, content = f"{self.address}data/plugin/{route}", json.dumps(body).encode()
         request = urllib.request.Request(address, content, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return json.loads(answer.read())
 
     def stop(self) -> None:
