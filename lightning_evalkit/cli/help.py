@@ -7,31 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import DefaultHelpFormatter
 
-from lightning_evalkit.cli.commands import COMMANDS
+from lightning_evalkit.cli.commands import COMMANDS, EXAMPLES
 from lightning_evalkit.cli.configurations import BASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jsonargparse import ArgumentParser
-
-EXAMPLES = {
-    "fit": (
-        "evalkit fit --config accuracy_equals_f1/balanced",
-        "evalkit fit --model BinaryClassifier --data BalancedDataModule \\\n      --trainer.max_epochs 5",
-        "evalkit fit --model BinaryClassifier --data TabularDataModule \\\n"
-        "      --data.path my.csv --data.target label",
-    ),
-    "validate": ("evalkit validate --run runs/accuracy_equals_f1/balanced",),
-    "test": (
-        "evalkit test --run runs/accuracy_equals_f1/balanced",
-        "evalkit test --run runs/accuracy_equals_f1/balanced --data.test_size 500",
-    ),
-    "predict": (
-        "evalkit predict --run runs/accuracy_equals_f1/balanced",
-        "evalkit predict --run runs/accuracy_equals_f1/balanced \\\n      --output predictions.parquet",
-    ),
-}
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "What to run": ("config", "run", "model", "data", "ckpt_path", "untrained", "seed_everything"),
@@ -90,13 +72,6 @@ OWN = {
 
 class Lines(RawDescriptionHelpFormatter, DefaultHelpFormatter):
     """Shows examples as they are written."""
-
-
-def example(command: str) -> str:
-    """The example for a command without arguments."""
-    lines = "\n".join(f"  {line}" for line in EXAMPLES[command])
-    expected = "a model and data, or a configuration that names them" if command == "fit" else "a run, or a checkpoint"
-    return f"evalkit {command}: expected {expected}.\nFor example:\n{lines}\nAll options: evalkit {command} --help"
 
 
 def arrange(parser: ArgumentParser, command: str) -> None:

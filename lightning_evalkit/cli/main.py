@@ -12,7 +12,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from lightning_evalkit import __version__
-from lightning_evalkit.cli.commands import COMMANDS
+from lightning_evalkit.cli.commands import COMMANDS, EXAMPLES, example
 from lightning_evalkit.cli.messages import USER_ERRORS, OneLineParser, in_one_line
 from lightning_evalkit.cli.signals import Ended
 from lightning_evalkit.errors import nearest
@@ -20,7 +20,6 @@ from lightning_evalkit.errors import nearest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TRAINING = ("fit", "validate", "test", "predict")
 INTERRUPTED = 130
 """The exit code of a program that was stopped by Ctrl-C."""
 UNWRITTEN = 120
@@ -35,9 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = words[0] if words else ""
     if command not in COMMANDS:
         return _without_command(command)
+    if words in [[each] for each in EXAMPLES]:  # before anything heavy is imported
+        print(example(command), file=sys.stderr)
+        return 2
     try:
-        module = import_module(f"lightning_evalkit.cli.{'training' if command in TRAINING else command}")
-        code: int = module.run(words if command in TRAINING else words[1:])
+        module = import_module(f"lightning_evalkit.cli.{'training' if command in EXAMPLES else command}")
+        code: int = module.run(words if command in EXAMPLES else words[1:])
     except USER_ERRORS as wrong:
         if isinstance(wrong, BrokenPipeError) and _is_unread():
             return UNWRITTEN

@@ -87,8 +87,8 @@ def _path(title: str, path: str) -> str:
 
 
 def _next(ended: EvalkitCLI, folder: str | None, command: str, saved: bool) -> str:
-    """A test unless there was one, else a prediction, as far as module and data can."""
+    """A test unless there was one, else a prediction or a validation, as far as module and data can."""
     place = folder if command == "fit" and saved else ended.own.run
-    tests = ended.can("test") and command != "test" and not ended.was_tested
-    following = "test" if tests else "predict" if ended.can("predict") else ""
+    done = {command, "test"} if ended.was_tested else {command}
+    following = next((each for each in ("test", "predict", "validate") if each not in done and ended.can(each)), "")
     return f"evalkit {following} --run {shlex.quote(place)}" if following and place else ""

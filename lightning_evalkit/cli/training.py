@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +19,7 @@ from lightning_evalkit.callbacks.keep_counts import KeepCounts
 from lightning_evalkit.cli import checkpoints, run_folders, summary
 from lightning_evalkit.cli.configurations import BASE, HEADER, of_another_version, with_located
 from lightning_evalkit.cli.heads import head_among
-from lightning_evalkit.cli.help import Lines, arrange, example
+from lightning_evalkit.cli.help import Lines, arrange
 from lightning_evalkit.cli.known_warnings import without_known_warnings
 from lightning_evalkit.cli.messages import WrongError, in_one_line
 from lightning_evalkit.cli.own_options import OwnOptions, split_own
@@ -150,9 +149,10 @@ class EvalkitCLI(LightningCLI):
         end_if_asked(self.trainer)
 
     def can(self, command: str) -> bool:
-        """Whether the module and its data have what ``test`` or ``predict`` needs."""
-        steps = is_overridden(f"{command}_step", self.model)
-        return steps and any(is_overridden(f"{command}_dataloader", each) for each in (self.datamodule, self.model))
+        """Whether the module and its data have what ``validate``, ``test`` or ``predict`` needs."""
+        step, loader = ("validation", "val") if command == "validate" else (command, command)
+        hooks = ((f"{step}_step", (self.model,)), (f"{loader}_dataloader", (self.datamodule, self.model)))
+        return all(any(is_overridden(name, each) for each in parts) for name, parts in hooks)
 
     def test_too(self) -> dict[str, float]:
         """Test the trained model, with the best checkpoint if there is one; skip it if there is no test."""
@@ -177,9 +177,6 @@ class EvalkitCLI(LightningCLI):
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command of the Lightning CLI and print its summary; an experiment ends with its test."""
-    if len(arguments) == 1:
-        print(example(arguments[0]), file=sys.stderr)
-        return 2
     ended = launched(arguments)
     command, measured = arguments[0], measured_by(ended.trainer)
     if command == "fit" and ended.head is not None:

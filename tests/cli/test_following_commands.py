@@ -184,12 +184,20 @@ class WithTest(Stock):
         self.log("loss", self.training_step(batch, batch_idx))
 
 
-class Predicting(Stock):
+class Validating(Stock):
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.log("loss", self.training_step(batch, batch_idx))
+
+
+class Predicting(Validating):
     def predict_step(self, batch: Any, batch_idx: int) -> Any:
         return self.layer(batch[0])
 
 
-@pytest.mark.parametrize(("module", "following"), [("Stock", ""), ("WithTest", "test"), ("Predicting", "predict")])
+@pytest.mark.parametrize(
+    ("module", "following"),
+    [("Stock", ""), ("Validating", "validate"), ("Predicting", "predict"), ("WithTest", "test")],
+)
 def test_only_what_a_module_can_is_offered_and_an_unwanted_report_is_silent(
     module: str, following: str, here: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -201,6 +209,9 @@ def test_only_what_a_module_can_is_offered_and_an_unwanted_report_is_silent(
     assert f"Run:        {folder}\n" in out
     offered = [line.split(maxsplit=1)[1] for line in out.splitlines() if line.startswith("Next:")]
     assert offered == ([f"evalkit {following} --run {folder}"] if following else [])
+    if following == "validate":
+        assert main(["validate", "--run", str(folder), *QUIET]) == 0
+        assert "Next:" not in capsys.readouterr().out
 
 
 def test_a_report_that_was_added_says_what_it_misses(here: Path):

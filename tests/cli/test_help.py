@@ -14,9 +14,9 @@ from jsonargparse import ArgumentParser
 import lightning_evalkit
 from lightning_evalkit import data
 from lightning_evalkit.cli import leaving, main
-from lightning_evalkit.cli.commands import COMMANDS
+from lightning_evalkit.cli.commands import COMMANDS, EXAMPLES
 from lightning_evalkit.cli.configurations import BASE
-from lightning_evalkit.cli.help import EXAMPLES, GROUPS, OTHERS
+from lightning_evalkit.cli.help import GROUPS, OTHERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.Jsonar
 def loaded() -> list[set[str]]:
     """Heavy packages in memory after each command, one after the other in one interpreter."""
     lines = ["import sys, lightning_evalkit", "from lightning_evalkit.cli import main"]
-    for words in (["--version"], ["--help"], ["explain", "--counts", "1,2,3,4"]):
+    for words in (["--version"], ["--help"], ["fit"], ["explain", "--counts", "1,2,3,4"]):
         lines += [
             f"try: main({words})",
             "except SystemExit: pass",
@@ -41,8 +41,8 @@ def loaded() -> list[set[str]]:
     return [set(line.split()[1:]) for line in finished.stdout.splitlines() if line.startswith("loaded")]
 
 
-def test_version_and_help_load_nothing_heavy_and_explain_only_torch(loaded: list[set[str]]):
-    assert loaded == [set(), set(), {"torch"}]
+def test_version_help_and_examples_load_nothing_heavy_and_explain_only_torch(loaded: list[set[str]]):
+    assert loaded == [set(), set(), set(), {"torch"}]
 
 
 def test_public_names_are_those_of_their_parts():
