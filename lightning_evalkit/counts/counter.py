@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,7 +15,7 @@ from lightning_evalkit.counts.histogram import histogram
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torch import Tensor
 
@@ -43,6 +45,10 @@ class Totals(NamedTuple):
         if self.reals is not None and reals is not None:
             _add_in_place(reals, self.reals)
 
+    def additions(self, integers: Tensor, reals: Tensor | None) -> list[Callable[[], object]]:
+        """The calls that add these totals to a state in place."""
+        return [partial(self.add_to, integers, reals)]
+
     def tensors(self) -> Totals:
         """The totals themselves."""
         return self
@@ -64,16 +70,20 @@ class ArrayTotals(NamedTuple):
     increments: Array | None = None
 
     def add_to(self, integers: Tensor, reals: Tensor | None) -> None:
-        """Add these totals to a state on the CPU in place."""
+        """Add these totals to a state on the CPU in place, all of them even if Ctrl-C is pressed."""
+        call_all(self.additions(integers, reals))
+
+    def additions(self, integers: Tensor, reals: Tensor | None) -> list[Callable[[], object]]:
+        """The calls of NumPy that add these totals to a state on the CPU in place."""
         memory = integers.numpy()
-        if self.increments is None:
-            memory += self.integers
-        else:
-            memory[: len(self.integers)] += self.integers
-            np.add.at(memory, self.increments, 1)
+        leading = memory if self.increments is None else memory[: len(self.integers)]
+        calls: list[Callable[[], object]] = [partial(np.add, leading, self.integers, leading)]
+        if self.increments is not None:
+            calls.append(partial(np.add.at, memory, self.increments, 1))
         if self.reals is not None and reals is not None:
             memory = reals.numpy()
-            memory += self.reals
+            calls.append(partial(np.add, memory, self.reals, memory))
+        return calls
 
     def tensors(self) -> Totals:
         """The same totals as tensors."""
@@ -86,6 +96,14 @@ class ArrayTotals(NamedTuple):
 
 
 BatchTotals = Totals | ArrayTotals
+
+
+def call_all(calls: list[Callable[[], object]]) -> None:
+    """Call functions that are written in C one after the other, in C: Python handles no signal between them."""
+    deque(map(_CALL, calls), maxlen=0)
+
+
+_CALL: Any = partial.__call__
 
 
 def _add_in_place(state: Tensor, batch: Tensor) -> None:

@@ -10,13 +10,17 @@ Pending batches take at most as much memory as the state, or half a megabyte if 
 from __future__ import annotations
 
 import math
+from collections import deque
+from contextlib import suppress
+from functools import partial
 from itertools import accumulate, takewhile
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
+from lightning_evalkit.counts.counter import call_all
 from lightning_evalkit.counts.numpy_path import (
     BLOCK,
     Array,
@@ -32,7 +36,7 @@ from lightning_evalkit.counts.numpy_path import (
 from lightning_evalkit.inputs import Multiclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from torch import Tensor
 
@@ -45,8 +49,18 @@ FEW, FEW_SCORES = 4_096, 16_384
 """The elements of the largest batch that is worth a copy, if it is only cut, or if counting it takes more than that."""
 
 
+class Batch(NamedTuple):
+    """A copy of a batch, and its kind: the types of both, and whether scores were guessed to be probabilities."""
+
+    scores: Array
+    truth: Array
+    kind: tuple[torch.dtype, torch.dtype, bool]
+
+
 class PendingBatches:
     """Copies of batches of one kind that a counter will count as one."""
+
+    _kind: tuple[torch.dtype, torch.dtype, bool]
 
     def __init__(self, counter: Any) -> None:
         self.counter, self.task = counter, counter.task
@@ -56,12 +70,16 @@ class PendingBatches:
         more = self.task.binning is not None or bool(self.classes) or bool(getattr(self.task, "sample_sums", False))
         self._largest = FEW_SCORES if more else FEW
         self._most_bytes: int = max(LEAST_BYTES, 8 * counter.layout.size)
+        self._batches: dict[object, Batch] = {}
+        self._bytes = 0
         self.lock = RLock()
-        self.clear()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A copy has no batches, and a lock of its own."""
-        return PendingBatches, (self.counter,)
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy has a lock of its own."""
+        return {**self.__dict__, "lock": None, "_batches": {object(): each for each in self._batches.values()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, lock=RLock())
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -73,29 +91,29 @@ class PendingBatches:
 
     def clear(self) -> None:
         """Forget all."""
-        self._batches: list[tuple[Array, Array]] = []
-        self._kind: tuple[Any, ...] = ()
-        self._bytes = 0
+        self._batches.clear()  # in place: whoever is counting them finds them gone
 
     # ---- adding
 
-    def add(self, preds: Tensor, target: Tensor) -> bool:
-        """Add a copy of a batch; False if it has to be counted alone, or after those that are there."""
+    def copied(self, preds: Tensor, target: Tensor) -> Batch | None:
+        """A copy of a batch that can be added; None if it has to be counted alone, or after those that are there."""
         if not 0 < preds.numel() <= self._largest:
-            return False
+            return None
         preds, target, _ = self.task.arranged(preds, target, None)
         if self.classes and target.ndim != 1:
-            return False
+            return None
         scores, truth = array_of(preds), array_of(target)
         fine, probable = self._looked(scores, truth, preds.is_floating_point(), target.dtype)
         kind = (preds.dtype, target.dtype, probable)
         if not fine or (self._batches and kind != self._kind):
-            return False
-        scores, truth = scores.copy(), truth.copy() if self._small is None else truth.astype(self._small)
-        self._kind = kind
-        self._batches.append((scores, truth))  # both or none, whenever the run is interrupted
-        self._bytes += scores.nbytes + truth.nbytes + COPY_BYTES
-        return True
+            return None
+        return Batch(scores.copy(), truth.copy() if self._small is None else truth.astype(self._small), kind)
+
+    def add(self, batch: Batch) -> None:
+        """Add a batch: all or nothing, whenever the run is interrupted."""
+        size = batch.scores.nbytes + batch.truth.nbytes + COPY_BYTES
+        self._kind, self._bytes = batch.kind, self._bytes + size if self._batches else size
+        self._batches[object()] = batch
 
     def _looked(self, scores: Array, truth: Array, real: bool, kind: torch.dtype) -> tuple[bool, bool]:
         """Whether all values are as declared, and whether the scores are guessed to be probabilities."""
@@ -121,18 +139,28 @@ class PendingBatches:
 
     # ---- counting
 
-    def counted(self) -> Iterator[BatchTotals]:
-        """The totals of as many batches at a time as make a block; they are forgotten when the next are asked for."""
-        while self._batches:
-            batches = self._next_block()
-            scores, truth = map(_joined, zip(*self._batches[:batches], strict=True))
-            yield self.counter.count_arranged(scores.to(self._kind[0]), truth, None, batches)
-            del self._batches[:batches]
-        self.clear()
+    def count_into(self, state: Callable[[], tuple[Tensor, Tensor | None]]) -> None:
+        """Add all batches to a state, block by block, each once.
 
-    def _next_block(self) -> int:
-        sizes = accumulate(scores.size for scores, _ in self._batches)
-        return max(1, sum(1 for _ in takewhile(BLOCK.__ge__, sizes)))
+        Ctrl-C may be pressed and a handler of a signal may read the state anywhere: adding a block and forgetting its
+        batches are one step. If a handler has counted a block meanwhile, the first call of that step raises.
+        """
+        while there := [*self._batches.items()]:
+            keys, totals = self._next_block(there)
+            look = partial(self._batches.__getitem__, keys[0])
+            forget: Callable[[], object] = partial(deque, map(self._batches.pop, keys), 0)
+            with suppress(KeyError):
+                call_all([look, *totals.additions(*state()), forget])
+
+    def _next_block(self, there: list[tuple[object, Batch]]) -> tuple[tuple[object, ...], BatchTotals]:
+        """The keys of as many batches as make a block, and their totals."""
+        kind = there[0][1].kind
+        sizes = accumulate(batch.scores.size if batch.kind == kind else BLOCK for _, batch in there)
+        keys, batches = zip(*there[: max(1, sum(1 for _ in takewhile(BLOCK.__ge__, sizes)))], strict=True)
+        scores, truth, _ = zip(*batches, strict=True)
+        with np.errstate(all="ignore"):  # an update that has passed cannot fail any more
+            totals = self.counter.count_arranged(_joined(scores).to(kind[0]), _joined(truth), None, len(keys))
+        return keys, totals
 
 
 def pending_for(counter: Any) -> PendingBatches | None:

@@ -154,7 +154,7 @@ def calibration_places(confidence: Array, bins: int, kind: torch.dtype) -> Array
 
 @lru_cache(maxsize=8)
 def _cuts(bins: int, kind: torch.dtype) -> _Cuts:
-    edges = torch.linspace(0, 1, bins + 1, dtype=kind)[1:]
+    edges = torch.linspace(0, 1, bins + 1, dtype=kind, device="cpu")[1:]
     edges[-1] = torch.inf
     ends: Array = (edges if kind == torch.float64 else edges.float()).numpy()
     if kind not in (torch.float32, torch.float64) or bins > MOST_BINS:

@@ -61,8 +61,7 @@ class HeldState(Unscripted, Declared):
         """Count the batches that were only copied so far. Whatever reads or replaces the state calls this first."""
         if self._pending:
             with self._pending.lock:  # a thread may read while another updates
-                for totals in self._pending.counted():
-                    self.storage.add(self.__dict__, totals)
+                self._pending.count_into(lambda: self.storage.read(self.__dict__)[:2])
 
     @property
     def _defaults(self) -> dict[str, Any]:

@@ -79,12 +79,13 @@ class Tally(HeldState):
         if pending is None or sample_weight is not None or self._batches is not None:
             return False
         with pending.lock:
-            added = self.storage.is_unheld(self.__dict__) and pending.add(preds, target)
-        if added:
-            self.__dict__["_computed"] = None  # also if counting is interrupted
-        if not added or pending.is_full:
+            batch = pending.copied(preds, target) if self.storage.is_unheld(self.__dict__) else None
+            if batch is not None:
+                self.__dict__["_computed"] = None  # first, as the run may be interrupted anywhere
+                pending.add(batch)
+        if batch is None or pending.is_full:
             self.count_pending()
-        return added
+        return batch is not None
 
     def keep(self, totals: BatchTotals) -> None:
         """Add the totals of a batch to the state, or pass them to ``forward``, which adds them itself."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 import pickle
+import sys
 import threading
 import tracemalloc
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
-from called import calls_of
+from called import PACKAGE, calls_of
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -40,6 +45,7 @@ from lightning_evalkit.metrics import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from lightning_evalkit.state import Tally
 
@@ -328,7 +334,9 @@ def test_pending_batches_take_no_more_memory_than_the_state(build: Callable[[], 
     held = []
     for _ in range(200):
         metric.update(preds, target)
-        held.append(sum(part.nbytes for part in [each for pair in metric._pending._batches for each in pair]))
+        held.append(
+            sum(part.nbytes for part in [each for pair in metric._pending._batches.values() for each in pair[:2]])
+        )
     assert most / 2 < max(held) <= most
     assert metric.update_count == 200
     assert metric.counter.ledger(metric.totals).invalid == 0
@@ -381,6 +389,100 @@ def test_a_thread_that_reads_meanwhile_counts_nothing_twice(monkeypatch: pytest.
     assert metric.update_count == 1
 
 
+def disturbed(work: Callable[[], Any], at: int, disturb: Callable[[], None]) -> bool:
+    """Do work, with a disturbance before the instruction of this number in the package; whether it has so many."""
+    seen = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal seen
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            seen += 1
+            if seen == at:
+                sys.settrace(None)
+                disturb()
+        return trace
+
+    sys.settrace(trace)
+    with suppress(KeyboardInterrupt):
+        try:
+            work()
+        finally:
+            sys.settrace(None)
+    return seen >= at
+
+
+def press_control_c(_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def read(metric: Any) -> None:
+    """As the handler of a signal does that saves a checkpoint; what it reads is whole."""
+    assert metric.counter.ledger(metric.totals).updates == metric.update_count
+
+
+@pytest.mark.parametrize("disturb", [press_control_c, read])
+@pytest.mark.parametrize("build", [BinaryStatScores, lambda: BinaryCalibrationError(4)], ids=["counts", "sums"])
+def test_wherever_counting_is_disturbed_every_batch_counts_once(
+    build: Callable[[], Any], disturb: Callable[[Any], None]
+) -> None:
+    """Ten samples in one batch, and one in another, of another kind."""
+    first, second = (torch.rand(10), torch.ones(10)), (torch.tensor([0.5]).half(), torch.tensor([1]))
+    expected = alone(build())
+    for each in (first, first, second):
+        expected.update(*each)
+    for at in count(1):
+        metric = build()
+        metric.update(*first)
+        metric.update(*first)
+        went_on = disturbed(lambda metric=metric: metric.update(*second), at, lambda metric=metric: disturb(metric))
+        if metric.update_count == 2:  # interrupted before it was added
+            metric.update(*second)
+        assert_same_state(metric, expected)
+        if not went_on:
+            break
+    for at in count(1):
+        metric = build()
+        metric.update(*first)
+        metric.update(*first)
+        went_on = disturbed(lambda metric=metric: metric.totals, at, lambda metric=metric: disturb(metric))
+        metric.update(*second)
+        assert_same_state(metric, expected)
+        if not went_on:
+            break
+    assert at > 100
+
+
+def test_a_reset_by_a_handler_is_one() -> None:
+    metric = BinaryStatScores()
+    for at in count(1):
+        metric.reset()
+        metric.update(torch.rand(3), torch.ones(3))
+        went_on = disturbed(lambda: metric.totals, at, metric.reset)
+        assert metric.update_count == (0 if went_on else 1)
+        if not went_on:
+            break
+    assert at > 100
+
+
+def test_what_an_update_let_pass_can_be_counted_however_numpy_is_set() -> None:
+    evaluation = BinaryEvaluation("logits", curves=True)
+    with np.errstate(all="raise"):
+        evaluation.update(torch.tensor([-95.0, 3.0]), torch.tensor([0, 1]))  # exp(-95) is below single precision
+        assert evaluation.compute()["log_loss"] == pytest.approx(math.log1p(math.exp(-3)) / 2)
+
+
+def test_a_copy_of_the_attributes_has_the_pending_batches() -> None:
+    metric = BinaryStatScores()
+    metric.update(torch.tensor([0.9, 0.2]), torch.tensor([1, 1]))
+    other = copy.copy(metric)
+    other.__dict__.update(copy.deepcopy(metric.__dict__))
+    metric.reset()
+    assert other.compute().tolist() == [1, 0, 0, 1, 2]
+
+
 def test_many_small_batches_are_counted_in_one_go() -> None:
     metric = BinaryEvaluation("logits", curves=True)
     for _ in range(100):
@@ -407,8 +509,8 @@ def test_metrics_of_a_stock_collection_see_every_batch_when_asked_one_by_one() -
 
 def test_a_batch_of_one_member_is_not_counted_for_its_group() -> None:
     values = []
-    for count in (alone, lambda metric: metric):
-        together = MetricCollection({"accuracy": count(BinaryAccuracy()), "f1": count(BinaryF1Score())})
+    for counted in (alone, lambda metric: metric):
+        together = MetricCollection({"accuracy": counted(BinaryAccuracy()), "f1": counted(BinaryF1Score())})
         for seed in range(4):
             batch = DECLARED["guessed"].batch(9, seed, "probabilities", torch.float32, torch.int64)
             (together["f1"] if seed == 2 else together).update(*batch)
