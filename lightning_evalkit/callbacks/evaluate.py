@@ -168,6 +168,8 @@ class Evaluate(StageHooks):
             ends = {tag: end for each in self.stages.of(stage) for tag, end in each.interval_ends().items()}
             values |= {self._logged(tag): end for tag, end in ends.items()}
         epoch_log.log(module, values, [tag for tag, name in names.items() if name in self._prog_bar])
+        if stage != "train":
+            self._repeats.compare(trainer, self.stages.of(stage))
         boards = self._boards(trainer)
         for each in self.stages.of(stage) if boards else ():
             self._drawing.show(trainer, boards, stage, each)

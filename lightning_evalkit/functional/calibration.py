@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
 from lightning_evalkit.counts import CalibrationCounter
 from lightning_evalkit.functional.counting import counted
 from lightning_evalkit.inputs import Binary, Binning, Inputs, Multiclass
@@ -33,8 +31,7 @@ def binary_calibration_error(
     how, binning = checked_norm(norm), Binning("calibration", 0, calibration_bins=checked_bins(n_bins))
     task = Binary(inputs, ignore_index, sample_weight is not None, binning=binning)
     counter, totals = counted(CalibrationCounter(task), preds, target, validate_args, sample_weight)
-    sums = counter.by_bin(totals)._replace(precision=torch.as_tensor(preds).dtype)  # of a list, that of its tensor
-    return calibration_error(sums, how, totals.integers.device)
+    return calibration_error(counter.by_bin(totals), how, totals.integers.device)
 
 
 def multiclass_calibration_error(

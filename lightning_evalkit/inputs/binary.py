@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from lightning_evalkit.errors import DeclarationError, InputError
 from lightning_evalkit.inputs.thresholded import Thresholded
+from lightning_evalkit.ranks import warn_on_rank_zero
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 YES_NO = ("no", "yes")
+SURE = 8
+"""So many rows with one 1 each are hardly by chance."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,14 @@ class Binary(Thresholded):
             )
         super().refuse_unequal_shapes(preds, target)
 
+    def _warn_of_two_scores(self) -> None:
+        one = "preds[:, 1]" if self.inputs in ("probabilities", "labels") else "logits[:, 1] - logits[:, 0]"
+        warn_on_rank_zero(
+            "Every row of the targets, of shape (N, 2), has one 1, like one-hot targets of two classes: if they are, "
+            "every sample counts twice, once as a yes and once as a no, and the numbers are those of neither class. "
+            f"Pass {one} and target[:, 1]. Two separate questions belong to MultilabelEvaluation(num_labels=2)."
+        )
+
     def arranged(
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -59,4 +72,14 @@ class Binary(Thresholded):
                 )
             preds, target = preds.flatten(1), target.flatten(1)
             return preds, target, None if weight is None else weight.flatten(1)
+        if preds.ndim == 2 and preds.shape[1] == 2 and _is_one_hot(target):
+            self._warn_of_two_scores()
         return preds.flatten(), target.flatten(), None if weight is None else weight.flatten()
+
+
+def _is_one_hot(target: Tensor) -> bool:
+    """Whether rows of two have one 1 each, where reading values is free."""
+    if len(target) < SURE or not target.is_cpu or torch.compiler.is_compiling() or type(target) is not torch.Tensor:
+        return False
+    first, second = target.unbind(1)
+    return bool((first != second).all()) and bool(((target == 0) | (target == 1)).all())

@@ -279,6 +279,15 @@ def test_evaluate_alone_says_how_many_rows_it_counts_more_than_once(found: ranks
     assert not any(ended["said"] for ended in second.values())
 
 
+@pytest.mark.slow
+def test_evaluate_says_that_every_rank_has_read_all_rows_of_a_stream(found: ranks.Found) -> None:
+    first, second = played(found, 2, "streamed")
+    assert [ended["counted"] for ended in first] == [ended["counted"] for ended in second] == [26, 13, 0]
+    assert [len(ended["said"]) for ended in first] == [1, 0, 0]
+    assert first[0]["said"][0].startswith("Evaluate counted the same on all 2 ranks in validation, as if each had read")
+    assert not any(ended["said"] for ended in second)
+
+
 # ---- what is said
 
 

@@ -196,6 +196,17 @@ def test_tensors_are_never_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- two scores for one question
 
 
+def test_one_hot_targets_of_two_classes_are_told_to_count_twice() -> None:
+    logits, target = torch.randn(8, 2), torch.arange(8) % 2
+    with pytest.warns(UserWarning, match=r"like one-hot targets .* Pass logits\[:, 1\] - logits\[:, 0\] and target"):
+        BinaryEvaluation("logits").update(logits, torch.nn.functional.one_hot(target, 2))
+    labels = torch.nn.functional.one_hot(target, 2).bool()
+    with pytest.warns(UserWarning, match=r"Pass preds\[:, 1\] and target"):
+        metrics.BinaryAccuracy(inputs="labels").update(labels, labels)
+    BinaryEvaluation("logits").update(logits, torch.ones(8, 2))  # warnings are errors
+    BinaryEvaluation("logits").update(logits[:7], torch.nn.functional.one_hot(target[:7], 2))
+
+
 @pytest.mark.parametrize(
     ("inputs", "instead"), [("logits", "logits[:, 1] - logits[:, 0]"), (P, "preds[:, 1]"), ("labels", "preds[:, 1]")]
 )

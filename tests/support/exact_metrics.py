@@ -8,6 +8,7 @@ import ranks
 from exact_trainers import (
     Counted,
     Table,
+    data,
     listening,
     loader,
     network,
@@ -16,14 +17,13 @@ from exact_trainers import (
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 from torchmetrics import CatMetric, MaxMetric, MeanMetric, MetricCollection
 from torchmetrics.classification import BinaryAUROC, BinaryF1Score, BinaryRecall, MulticlassPrecision
 from torchmetrics.regression import CosineSimilarity, SpearmanCorrCoef
 from torchmetrics.retrieval import RetrievalMAP
 from torchmetrics.text import ROUGEScore
 from torchmetrics.wrappers import ClasswiseWrapper, MultioutputWrapper
-from versions import has
 
 from lightning_evalkit import BinaryEvaluation
 from lightning_evalkit.callbacks import Evaluate, LossReport, ThresholdTuning
@@ -32,13 +32,8 @@ from lightning_evalkit.metrics import BinaryAUROC as OwnAUROC
 from lightning_evalkit.metrics import BinaryStatScores as OwnStatScores
 from lightning_evalkit.modules import BinaryClassifier
 
-if has("torch", "2.6"):
-    pass
-else:
-    pass
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 def texts(batch: Any) -> tuple[list[str], list[str]]:
@@ -192,5 +187,29 @@ def padded(rank: int, world: int) -> Any:
             for _ in range(2):
                 running.validate(Returning(), loader(length, 4), verbose=False)
         counted = int(evaluate.evaluation("val").counts.total.sum())
-        found[length, len(options)] = {"counted": counted, "said": [each for each in said if "Evaluate counts" in each]}
+        found[length, len(options)] = {"counted": counted, "said": [each for each in said if "Evaluate count" in each]}
+    return found
+
+
+class Rows(IterableDataset[Any]):
+    """A stream of rows: all of them, or every second."""
+
+    def __init__(self, length: int, first: int = 0, step: int = 1) -> None:
+        self.rows = [tuple(row) for row in zip(*data(length), strict=True)][first::step]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.rows)
+
+
+def streamed(rank: int, world: int) -> Any:
+    """``Evaluate`` of a stream that each rank reads, and of one that they share out; what each said, in this order."""
+    found = []
+    for rows in (Rows(13), Rows(13, rank, world), Rows(0)):
+        evaluate = Evaluate(BinaryEvaluation("logits", zero_division=0.0), figures=False)
+        running = trainer(world, evaluate, exact=False)
+        with listening() as said:
+            for _ in range(2):
+                running.validate(Returning(), DataLoader(rows, batch_size=4), verbose=False)
+        counted = int(evaluate.evaluation("val").counts.total.sum())
+        found.append({"counted": counted, "said": [each for each in said if "Evaluate count" in each]})
     return found

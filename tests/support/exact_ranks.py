@@ -27,6 +27,7 @@ from exact_metrics import (
     measured,
     padded,
     scores,
+    streamed,
 )
 from exact_trainers import (
     FEATURES,
@@ -466,6 +467,7 @@ SCENES: ranks.Scenes = {
     "classified": classified,
     "called_back": called_back,
     "padded": padded,
+    "streamed": streamed,
     "named": named,
     "together": together,
     "interrupted": interrupted,
@@ -475,7 +477,7 @@ SCENES: ranks.Scenes = {
 }
 WHERE: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("fitted", "sampled", "limited", "repeated", "logged", "emptied", "measured", "held"), (2, 3)),
-    **dict.fromkeys(("worked", "padded", "named", "together", "interrupted", "copied", "sharded"), (2,)),
+    **dict.fromkeys(("worked", "padded", "streamed", "named", "together", "interrupted", "copied", "sharded"), (2,)),
     **dict.fromkeys(("classified", "called_back"), (1, 2, 3)),
     "alone": (1,),
 }
