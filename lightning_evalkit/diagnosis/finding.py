@@ -37,7 +37,7 @@ Severity = Literal["error", "warning", "tip"]
 Certainty = Literal["certain", "significant", "hint"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
     """One answer: a headline, the reasons in order, a table, and the evidence as plain values.
 
@@ -95,6 +95,16 @@ class Finding:
 
     def __str__(self) -> str:
         return self.text()
+
+    def __repr__(self) -> str:
+        """One line; ``print`` shows the whole finding."""
+        return f"<{self.code}: {one_line(self.headline)}>"
+
+    def __rich__(self) -> Any:
+        """Show the finding in rich: as it is, because intervals look like rich's tags."""
+        from rich.text import Text
+
+        return Text(self.text())
 
     def _repr_markdown_(self) -> str:
         return self.markdown()

@@ -37,6 +37,8 @@ class Number:
     """The beginning of the headline if one class is always predicted, else empty."""
     parts: str = ""
     """Numerator and denominator, as "90 of 100"."""
+    first: Sequence[str] = ()
+    """Sentences that come before the formula."""
     hidden: Sequence[str] = ()
     """Sentences about what the number does not show."""
     undefined: str = ""
@@ -46,7 +48,7 @@ class Number:
 
 def told(number: Number, evidence: Mapping[str, Any] | None = None) -> Finding:
     """The finding about a number."""
-    reasons = [number.formula, *_sure(number), *_beside_baselines(number), *number.hidden]
+    reasons = [*number.first, number.formula, *_sure(number), *_beside_baselines(number), *number.hidden]
     rows = (("this classifier", number.value), *number.baselines.items())
     table = Table(("classifier", number.name), tuple((words, _shown(value)) for words, value in rows))
     plain = {words: value if isfinite(value) else None for words, value in number.baselines.items()}
@@ -96,7 +98,7 @@ def _beside_baselines(number: Number) -> list[str]:
     best = max(defined, key=lambda words: sign * defined[words])
     ahead = sign * (number.value - defined[best])
     if ahead > 0:
-        return [f"It is {ahead:.4g} better than {best}, the best answer that ignores the inputs."]
+        return [f"It is {ahead:.4g} better than {best}, which ignores the inputs."]
     return [f"It is no better than {best}, which ignores the inputs and gives {defined[best]:.6g}."]
 
 
@@ -132,9 +134,14 @@ def _number(counts: Counts, statistic: Statistic, name: str, zero_division: floa
         statistic.higher_is_better,
         constant_prediction(counts),
         _parts(value),
-        _hidden(statistic, counts),
-        why_undefined(counts),
+        hidden=_hidden(statistic, counts),
+        undefined=why_undefined(counts),
     )
+
+
+def parts_of(counts: Counts, statistic: Statistic) -> str:
+    """Numerator and denominator of a share of samples of one table, as "90 of 100"; empty for anything else."""
+    return _parts(Value(statistic, counts.exact(), nan))
 
 
 def _baselines(value: Value) -> dict[str, float]:
@@ -144,7 +151,8 @@ def _baselines(value: Value) -> dict[str, float]:
     no, yes = "always saying no", "always saying yes"
     tables = {no: always(counts, positive=False), yes: always(counts, positive=True)}
     majority = yes if counts.positives > counts.negatives else no
-    ordered = {f"{majority} (the majority)": tables.pop(majority), **tables}
+    is_one = counts.positives != counts.negatives
+    ordered = {f"{majority} (the majority)" if is_one else majority: tables.pop(majority), **tables}
     if counts.predicted_positives and counts.predicted_negatives:
         ordered["saying yes at random, as often as here"] = at_random(counts)
     return {words: value.at(there).number for words, there in ordered.items()}

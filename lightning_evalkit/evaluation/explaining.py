@@ -5,10 +5,11 @@ from __future__ import annotations
 from multiprocessing.context import get_spawning_popen
 from typing import TYPE_CHECKING
 
-from lightning_evalkit.counts import Evidence
+from lightning_evalkit.counts import Counts, Evidence
 from lightning_evalkit.diagnosis import Finding, Number, baselines, told, with_intervals
 from lightning_evalkit.diagnosis.many import MICRO
-from lightning_evalkit.diagnosis.one_number import HOW_SURE
+from lightning_evalkit.diagnosis.one_number import HOW_SURE, parts_of
+from lightning_evalkit.diagnosis.value import in_words, numbered
 from lightning_evalkit.evaluation.differences import difference_of
 from lightning_evalkit.evaluation.readouts import Averaged, FromScores, OneTable, TopK, WholeMatrix
 from lightning_evalkit.statistics import OVERALL
@@ -16,7 +17,6 @@ from lightning_evalkit.statistics import OVERALL
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lightning_evalkit.counts import Counts
     from lightning_evalkit.evaluation.entry import Entry
     from lightning_evalkit.evaluation.intervals import Source
     from lightning_evalkit.evaluation.readouts import Readout
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from lightning_evalkit.state import EvidenceTally, Tally
 
 LEVEL = 0.95
+NAMED = 5
+"""The most labels that a sentence names."""
 LIGHTNING_RESET = (
     "Nothing is counted: Lightning resets a logged evaluation at the end of the epoch; ask in "
     "on_validation_epoch_end, or use Evaluate."
@@ -74,8 +76,10 @@ class Explaining:
     def _alone(self, name: str, readout: Readout, value: float, names: Sequence[str], exclusive: bool) -> Finding:
         """Explain one number of several classes or labels."""
         statistic, counts = readout.statistic, self.tally.counts
-        constant = _constant(counts, names) if exclusive else ""
+        constant = one_class_predicted(counts, names) if exclusive else ""
         tables = _tables(counts, names, exclusive, bool(constant)) if isinstance(readout, COUNTED) else {}
+        if isinstance(readout, OneTable):
+            tables = {**tables, **_of_one(counts, names, readout.place, exclusive)}
         values = {words: self._value_of(readout, there) for words, there in tables.items()}
         reason = readout.reason(self.tally.compute()) if value != value else ""
         number = Number(
@@ -85,6 +89,8 @@ class Explaining:
             values,
             statistic.higher_is_better,
             constant,
+            _parts(readout, counts),
+            () if exclusive else never_predicted(counts, names),
             hidden=(
                 *(_micro(name, names) if exclusive else ()),
                 *_unseen(name, readout, names),
@@ -118,11 +124,45 @@ def _tables(counts: Counts, names: Sequence[str], exclusive: bool, constant: boo
             "saying each label at random, as often as here": baselines.at_random(counts),
         }
     most = int(counts.support.argmax())
-    majority = {f"always saying {names[most]} (the majority)": baselines.always_one_class(counts, most)}
+    majority = {_saying(counts, names, most): baselines.always_one_class(counts, most)}
     return majority if constant else {**majority, "each class at random, as often as here": baselines.at_random(counts)}
 
 
-def _constant(counts: Counts, names: Sequence[str]) -> str:
+def _of_one(counts: Counts, names: Sequence[str], place: int, exclusive: bool) -> Mapping[str, Counts]:
+    """The counts of always saying a class or label, and of never saying it: another class, the most frequent."""
+    if not exclusive:
+        return {f"always saying {word}": baselines.always(counts, word == "yes") for word in ("yes", "no")}
+    others = counts.support.clone()
+    others[place] = -1
+    return {_saying(counts, names, at): baselines.always_one_class(counts, at) for at in (place, int(others.argmax()))}
+
+
+def _saying(counts: Counts, names: Sequence[str], place: int) -> str:
+    is_majority = bool((counts.support < counts.support[place]).sum() == len(names) - 1)
+    return f"always saying {names[place]}{' (the majority)' if is_majority else ''}"
+
+
+def _parts(readout: Readout, counts: Counts) -> str:
+    """Numerator and denominator of a number of one class, and of what is counted over all of them."""
+    if isinstance(readout, OneTable):
+        return parts_of(counts.at(readout.place), readout.statistic)
+    if isinstance(readout, WholeMatrix) and readout.statistic.name == "accuracy":
+        return f"{in_words(counts.tp.sum().item())} of {in_words(counts.support.sum().item())}"
+    if isinstance(readout, Averaged) and readout.average == "micro":
+        return parts_of(Counts(*(cell.sum() for cell in counts.cells)), readout.statistic)
+    return ""
+
+
+def never_predicted(counts: Counts, labels: Sequence[str]) -> Sequence[str]:
+    """The sentence about labels that are never predicted, if there are some; and if anything is counted."""
+    never = [name for name, times in zip(labels, counts.predicted_positives.tolist(), strict=True) if not times]
+    if not never or not bool(counts.total.any()):
+        return ()
+    more = f" and {numbered(len(never) - NAMED, 'more label')}" if len(never) > NAMED else ""
+    return (f"{', '.join(never[:NAMED])}{more} {'was' if len(never) == 1 else 'were'} never predicted.",)
+
+
+def one_class_predicted(counts: Counts, names: Sequence[str]) -> str:
     """The sentence about a classifier that only ever predicts one class."""
     predicted = counts.predicted_positives.nonzero().flatten().tolist()
     if len(predicted) != 1 or not bool(counts.support.any()):
@@ -137,12 +177,13 @@ def _formula(name: str, readout: Readout) -> str:
         return f"{OVERALL[readout.statistic.name].__doc__}"
     if isinstance(readout, TopK):
         return f"Samples whose class has one of the {readout.k} largest scores, of all samples."
+    formula = formula if formula[:2].isupper() else formula[0].lower() + formula[1:]
     if name == "exact_match":
         return "Samples with all their labels right, of all samples."
     if name.endswith("/samples"):
         return f"The mean over samples of: {formula}"
     if not isinstance(readout, Averaged):
-        return formula
+        return readout.statistic.formula
     over = {
         "macro": "The mean over classes or labels, each weighing the same, of:",
         "weighted": "The mean over classes or labels, each weighing as many samples as it has, of:",
@@ -162,6 +203,12 @@ def _micro(name: str, names: Sequence[str]) -> Sequence[str]:
 
 def _unseen(name: str, readout: Readout, names: Sequence[str]) -> list[str]:
     """The sentence about what an average hides."""
+    if name == "exact_match":
+        return [
+            "A sample with one wrong label counts like one with all labels wrong: hamming_accuracy tells them apart.",
+            "What a classifier that ignores its inputs would reach depends on which labels occur together, and counts "
+            "of single labels do not say that.",
+        ]
     if isinstance(readout, OneTable):
         place = names[readout.place]
         return [f"It is about {place} alone, against everything else."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +11,7 @@ from lightning_evalkit.diagnosis import Finding, explain_multiclass
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_binning, with_curves
+from lightning_evalkit.evaluation.explaining import one_class_predicted
 from lightning_evalkit.evaluation.losses import beside_loss, explained_by_confidence, refused
 from lightning_evalkit.evaluation.names import (
     ONE_VS_REST,
@@ -133,4 +135,6 @@ class MulticlassEvaluation(Evaluation):
         if len(names) == 1:
             return self._alone(names[0], readouts[names[0]], values[names[0]], self.class_names, exclusive=True)
         finding = explain_multiclass(self.tally.counts, values, not ignored, self.zero_division, self.class_names)
+        if constant := one_class_predicted(self.tally.counts, self.class_names):
+            finding = replace(finding, reasons=(f"{constant} gives the same numbers.", *finding.reasons))
         return self._sure(finding, readouts)

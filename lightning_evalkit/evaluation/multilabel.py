@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +11,7 @@ from lightning_evalkit.diagnosis import Finding, SampleSums, explain_multilabel
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_binning, with_curves
+from lightning_evalkit.evaluation.explaining import never_predicted
 from lightning_evalkit.evaluation.losses import beside_loss, explained_by_scores, profile_of_scores, refused
 from lightning_evalkit.evaluation.names import (
     MEANINGS,
@@ -137,7 +138,7 @@ class MultilabelEvaluation(Evaluation):
         names = [first] if single else [first or "exact_match", second or "hamming_accuracy"]
         if "accuracy" in names and "accuracy" not in self:
             raise DeclarationError(MEANINGS)
-        readouts = {name: self[name].readout for name in names if name is not None}
+        readouts = {name: self._readout_of(name) for name in names if name is not None}
         self._refuse_unkept(readouts)
         if (nothing := self.nothing_counted()) is not None:
             return nothing
@@ -148,7 +149,14 @@ class MultilabelEvaluation(Evaluation):
         sums = self._sample_sums(readouts)
         counts, labels = self.tally.counts, self.label_names
         finding = explain_multilabel(counts, values, labels, complete, self.zero_division, sums)
+        finding = replace(finding, reasons=(*never_predicted(counts, labels), *finding.reasons))
         return self._sure(finding, readouts)
+
+    def _readout_of(self, name: str) -> Readout:
+        """The readout of an entry, or of any number that the counts of labels hold."""
+        if name not in self and name.partition("/")[2] in self.label_names:
+            return multilabel_readout(name, {label: place for place, label in enumerate(self.label_names)})
+        return self[name].readout
 
     def _explained_loss(self, accuracy: str, before: MultilabelEvaluation | None) -> Finding:
         earlier = None if before is None else profile_of_scores(before, before.tally.counts).profile

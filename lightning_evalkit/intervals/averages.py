@@ -69,7 +69,10 @@ def units(held: Tensor, buckets: int) -> Tensor:
 def one_class(samples: Tensor) -> str:
     """The reason why a statistic that compares classes has no interval if nearly all samples are of one of them."""
     others = int(samples.sum() - samples.max())
-    return "" if others >= FEW else f"only {others} samples are not of the most frequent class, too few to compare with"
+    if others >= FEW:
+        return ""
+    are = "sample is" if others == 1 else "samples are"
+    return f"only {others} {are} not of the most frequent class, too few to compare with"
 
 
 def from_classes(

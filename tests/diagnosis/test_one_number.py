@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lightning.pytorch import LightningModule, Trainer
+from rich.console import Console
 from sklearn import metrics as sklearn
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -52,8 +53,10 @@ def test_baselines_are_those_of_predictions_without_a_look(cells: Cells, name: s
             expected = Counts((tp + fn) * q, (fp + tn) * q, (tp + fn) * (1 - q), (fp + tn) * (1 - q))
         value = float(find(name)(expected).value(0.25))
         assert said == pytest.approx(value, nan_ok=True) if said is not None else value in (float("inf"),)
-    [majority] = [words for words in evidence if "majority" in words]
-    assert ("yes" in majority) is (tp + fn > fp + tn)
+    majority = [words for words in evidence if "majority" in words]
+    assert majority == (
+        [] if tp + fn == fp + tn else [f"always saying {'yes' if tp + fn > fp + tn else 'no'} (the majority)"]
+    )
     assert any("random" in words for words in evidence) is bool((tp + fp) and (fn + tn))
 
 
@@ -248,3 +251,69 @@ def test_counts_of_another_process_are_said_to_be_there():
 def test_an_evaluation_that_never_counted_says_what_to_do(ask: tuple[str, ...]):
     for evaluation in (BinaryEvaluation("logits", curves=True), MulticlassEvaluation("logits", 3, curves=True)):
         assert evaluation.explain(*ask).headline == "Nothing is counted: call update first, or ask before reset."
+
+
+def test_a_class_is_measured_against_always_and_never_saying_it():
+    """Always saying b has the recall 1 of b, and never saying it the specificity 1."""
+    evaluation = of_classes("a", "b", "c")
+    recall, specificity = (evaluation.explain(name) for name in ("recall/b", "specificity/b"))
+    assert recall.evidence["baselines"]["always saying b (the majority)"] == 1
+    assert (
+        "It is no better than always saying b (the majority), which ignores the inputs and gives 1." in recall.reasons
+    )
+    assert specificity.evidence["baselines"]["always saying a"] == 1
+    labels = MultilabelEvaluation("labels", 2)
+    labels.update(torch.tensor([[1, 0], [0, 0]]), torch.tensor([[1, 1], [1, 0]]))
+    assert labels.explain("recall/0").evidence["baselines"]["always saying yes"] == 1
+    assert labels.explain("specificity/1").evidence["baselines"]["always saying no"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"), [("accuracy", "3 of 4"), ("recall/b", "1 of 2"), ("f1/micro", ""), ("recall/micro", "3 of 4")]
+)
+def test_shares_of_classes_have_their_parts(name: str, parts: str):
+    headline = of_classes("a", "b", "c").explain(name).headline
+    assert headline.endswith(f": {parts}." if parts else "0.75.")
+
+
+def test_labels_and_classes_that_are_never_predicted_are_told_first():
+    labels = MultilabelEvaluation("labels", 3, ["red", "green", "blue"])
+    labels.update(torch.tensor([[0, 1, 0], [0, 1, 0]]), torch.tensor([[1, 1, 0], [0, 1, 0]]))
+    for names in ((), ("exact_match",), ("recall/red",)):
+        assert labels.explain(*names).reasons[0] == "red, blue were never predicted."
+    classes = MulticlassEvaluation("labels", 3)
+    classes.update(torch.zeros(4).long(), torch.tensor([0, 0, 1, 2]))
+    assert classes.explain().reasons[0] == "Only 0 was predicted: always saying 0 gives the same numbers."
+
+
+def test_any_number_of_a_label_can_be_explained_without_being_reported():
+    labels = MultilabelEvaluation("labels", 2, ["red", "green"])
+    labels.update(torch.tensor([[0, 1], [1, 1]]), torch.tensor([[1, 1], [1, 1]]))
+    assert labels.explain("accuracy/red").headline == "accuracy/red is 0.5: 1 of 2."
+    assert labels.explain("recall/red", "recall/green").headline.startswith("recall/red and recall/green differ")
+    with pytest.raises(DeclarationError, match="curves=True"):
+        labels.explain("auroc/red")
+    with pytest.raises(DeclarationError, match="there is no entry 'recall/blue'"):
+        labels.explain("recall/blue")
+
+
+def test_exact_match_says_what_it_hides():
+    labels = MultilabelEvaluation("labels", 2)
+    labels.update(torch.tensor([[0, 1]]), torch.tensor([[1, 1]]))
+    text = labels.explain("exact_match").text()
+    assert "A sample with one wrong label counts like one with all labels wrong" in text
+    assert "depends on which labels occur together" in text
+
+
+def test_of_as_many_yes_as_no_there_is_no_majority():
+    assert "majority" not in explain(Counts(tp=1, fp=1, fn=1, tn=1), "accuracy").text()
+    assert "always saying no (the majority)" in explain(Counts(tp=1, fp=1, fn=0, tn=2), "accuracy").text()
+
+
+def test_a_finding_is_one_line_at_a_prompt_and_whole_in_rich():
+    found = explain(Counts(tp=1, fp=1, fn=1, tn=1), "accuracy")
+    assert repr(found) == "<one-number: accuracy is 0.5: 2 of 4.>"
+    with (console := Console(width=200)).capture() as captured:
+        console.print(found)
+    assert captured.get().splitlines() == [line.rstrip() for line in found.text().splitlines()]
+    assert "[0.1500, 0.8500]" in captured.get()
