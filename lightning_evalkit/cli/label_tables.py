@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.cli.label_files import Columns
     from lightning_evalkit.diagnosis import Finding
     from lightning_evalkit.evaluation.base import Evaluation
+    from lightning_evalkit.evaluation.counted_once import CountedClasses, CountedLabels
 
 MOST = 100_000_000
 """The most samples of a matrix, each of which is counted."""
@@ -52,9 +53,13 @@ class Classes:
 
     def explained(self, names: Sequence[str], zero_division: float) -> Finding:
         """Explain why two of their numbers are equal or not, or what one says."""
-        evaluation: Any = self.evaluation(names, zero_division)
-        finding: Finding = evaluation.explain(*names)
-        return finding
+        return self._counted(names, zero_division).explain(*names)
+
+    def _counted(self, names: Sequence[str], zero_division: float) -> CountedClasses | CountedLabels:
+        """Count them for an explanation, which takes half the time without the evaluation and torchmetrics."""
+        from lightning_evalkit.evaluation.counted_once import CountedClasses
+
+        return CountedClasses(self.preds, self.target, self.names, len(self.names) <= MATRIX, zero_division)
 
 
 @dataclass(frozen=True)
@@ -64,13 +69,19 @@ class Labels(Classes):
     def evaluation(self, names: Sequence[str] = (), zero_division: float = nan) -> Evaluation:
         """Count them, with the requested numbers."""
         from lightning_evalkit.evaluation import MultilabelEvaluation
-        from lightning_evalkit.evaluation.multilabel import DEFAULT
+        from lightning_evalkit.evaluation.label_counter import DEFAULT
 
         wanted = [*dict.fromkeys((*DEFAULT, *names))]
         options: dict[str, Any] = {"statistics": wanted, "zero_division": zero_division, "buckets": BUCKETS}
         evaluation = MultilabelEvaluation("labels", len(self.names), self.names, **options)
         evaluation.update(self.preds, self.target, sample=torch.arange(len(self.target)))
         return evaluation
+
+    def _counted(self, names: Sequence[str], zero_division: float) -> CountedLabels:
+        from lightning_evalkit.evaluation.counted_once import CountedLabels
+
+        sample = torch.arange(len(self.target))
+        return CountedLabels(self.preds, self.target, self.names, sample, BUCKETS, names, zero_division)
 
 
 # ---- a matrix

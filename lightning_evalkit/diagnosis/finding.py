@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lightning_evalkit.diagnosis.literal import literal, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
@@ -100,11 +103,9 @@ class Finding:
         """One line; ``print`` shows the whole finding."""
         return f"<{self.code}: {one_line(self.headline)}>"
 
-    def __rich__(self) -> Any:
-        """Show the finding in rich: as it is, because intervals look like rich's tags."""
-        from rich.text import Text
-
-        return Text(self.text())
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        """Render the text for rich as it is: intervals look like rich's tags."""
+        yield console.render_str(self.text(), emoji=False, markup=False, highlight=False)
 
     def _repr_markdown_(self) -> str:
         return self.markdown()

@@ -190,10 +190,11 @@ class Evaluation(Curves, Diagnosing, Intervals, Explaining, Looking, Unscripted,
             if isinstance(readout, (Averaged, FromScores)) and readout.average in ("macro", "weighted")
         }
 
-    def _explained(self, readouts: Mapping[str, Readout]) -> dict[str, float]:
-        """The values of readouts as ``compute`` reports them, but in double precision."""
-        evidence = self.tally.compute()
-        return {name: float(each.value(evidence, self.zero_division)) for name, each in readouts.items()}
+    def _reports(self, name: str) -> bool:
+        return name in self
+
+    def _reported(self, name: str) -> Readout:
+        return self[name].readout
 
     # ---- names: any string, in the order given; only modules may not have a dot in theirs
 

@@ -56,6 +56,19 @@ class Explaining:
     def _entries(self) -> list[tuple[str, Entry]]:
         raise NotImplementedError
 
+    def _reports(self, name: str) -> bool:
+        """Whether a number is among those that were declared."""
+        raise NotImplementedError
+
+    def _reported(self, name: str) -> Readout:
+        """The readout of a declared number; refuse any other."""
+        raise NotImplementedError
+
+    def _explained(self, readouts: Mapping[str, Readout]) -> dict[str, float]:
+        """The values of readouts as ``compute`` reports them, but in double precision."""
+        evidence = self.tally.compute()
+        return {name: float(each.value(evidence, self.zero_division)) for name, each in readouts.items()}
+
     def _refuse_without_scores(self) -> None:
         """Refuse an evaluation that does not store scores."""
         raise NotImplementedError

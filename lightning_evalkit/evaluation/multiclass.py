@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal
 
 from lightning_evalkit.counts import MulticlassCounter
-from lightning_evalkit.diagnosis import Finding, explain_multiclass
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation.base import Evaluation, checked_names
 from lightning_evalkit.evaluation.curves import CHOSEN, JUDGED, RANKED, declared_binning, with_curves
-from lightning_evalkit.evaluation.explaining import one_class_predicted
-from lightning_evalkit.evaluation.losses import beside_loss, explained_by_confidence, refused
+from lightning_evalkit.evaluation.explaining_many import ExplainingClasses
 from lightning_evalkit.evaluation.names import (
     ONE_VS_REST,
     checked_class_names,
@@ -21,7 +18,7 @@ from lightning_evalkit.evaluation.names import (
     number_named,
     of_each,
 )
-from lightning_evalkit.evaluation.readouts import Averaged, Readout, TopK
+from lightning_evalkit.evaluation.readouts import Averaged, Readout
 from lightning_evalkit.inputs import Inputs, Multiclass
 from lightning_evalkit.inputs.declaration import names_given
 from lightning_evalkit.inputs.numbers import checked_flag
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
 DEFAULT = ("accuracy", "balanced_accuracy", "precision/macro", "recall/macro", "f1/macro", "mcc")
 
 
-class MulticlassEvaluation(Evaluation):
+class MulticlassEvaluation(ExplainingClasses, Evaluation):
     """All numbers of a multiclass classifier from one count of every batch; every name has one meaning.
 
     "accuracy" is the share of correct predictions, "balanced_accuracy" the mean recall of the classes that occur,
@@ -111,30 +108,3 @@ class MulticlassEvaluation(Evaluation):
     def curve_names(self) -> Sequence[str]:
         """The names of the classes, each against the rest."""
         return self.class_names
-
-    def explain(self, first: str | None = None, second: str | None = None) -> Finding:
-        """Explain why two numbers are equal, or how far apart they are and why; or what one number says and hides.
-
-        The default is accuracy and "f1/micro"; "loss" and "accuracy" can be explained too.
-        """
-        if (beside := beside_loss(first, second, "accuracy")) is not None:
-            if beside != "accuracy":
-                raise refused("accuracy", beside)
-            self._refuse_without_scores()
-            return self.nothing_counted() or explained_by_confidence(self)
-        names = [first] if first is not None and second is None else [first or "accuracy", second or "f1/micro"]
-        places = {name: place for place, name in enumerate(self.class_names)}
-        readouts = {name: multiclass_readout(name, places) for name in names}
-        for name, readout in readouts.items():
-            if isinstance(readout, TopK) and name not in self:
-                raise DeclarationError(f"{name!r} was not counted: add it to the statistics of the evaluation.")
-        self._refuse_unkept(readouts)
-        if (nothing := self.nothing_counted()) is not None:
-            return nothing
-        values, ignored = self._explained(readouts), self.tally.counter.task.ignored
-        if len(names) == 1:
-            return self._alone(names[0], readouts[names[0]], values[names[0]], self.class_names, exclusive=True)
-        finding = explain_multiclass(self.tally.counts, values, not ignored, self.zero_division, self.class_names)
-        if constant := one_class_predicted(self.tally.counts, self.class_names):
-            finding = replace(finding, reasons=(f"{constant} gives the same numbers.", *finding.reasons))
-        return self._sure(finding, readouts)

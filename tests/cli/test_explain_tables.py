@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+import torch
 from sklearn import metrics as sklearn
 
 from lightning_evalkit import Counts
 from lightning_evalkit.cli import main
+from lightning_evalkit.cli.label_tables import Classes, Labels
 from lightning_evalkit.diagnosis import explain
 
 Capture = pytest.CaptureFixture[str]
@@ -232,3 +234,21 @@ def test_what_is_no_file_of_labels_is_one_line(capsys: Capture):
     assert "expected a line of names" in told(capsys, "--labels=labels.csv")
     Path("labels.csv").write_bytes(b"target,label\n\xff,1\n")
     assert "expected CSV text in UTF-8" in told(capsys, "--labels=labels.csv")
+
+
+NAMES_OF_CLASSES = [(), ("accuracy",), ("recall/1",), ("accuracy", "f1/macro"), ("mcc",), ("balanced_accuracy", "f1/2")]
+NAMES_OF_LABELS = [(), ("exact_match",), ("f1/0",), ("f1/samples", "exact_match"), ("f1/micro", "f1/macro")]
+
+
+@pytest.mark.parametrize("zero_division", [0.0, float("nan")])
+@pytest.mark.parametrize(
+    ("form", "names"), [*((Classes, each) for each in NAMES_OF_CLASSES), *((Labels, each) for each in NAMES_OF_LABELS)]
+)
+def test_what_is_counted_once_is_explained_like_an_evaluation(
+    form: type[Classes], names: tuple[str, ...], zero_division: float
+):
+    torch.manual_seed(len(names))
+    shape, most, places = ((300,), 4, "0123") if form is Classes else ((300, 3), 2, "012")
+    table = form(torch.randint(most, shape), torch.randint(most, shape), [*places])
+    evaluation: Any = table.evaluation(names, zero_division)
+    assert table.explained(names, zero_division).to_dict() == evaluation.explain(*names).to_dict()

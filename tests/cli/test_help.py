@@ -27,10 +27,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.Jsonar
 
 
 @pytest.fixture(scope="module")
-def loaded() -> list[set[str]]:
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> list[set[str]]:
     """Heavy packages in memory after each command, one after the other in one interpreter."""
+    labels = tmp_path_factory.mktemp("labels") / "labels.csv"
+    labels.write_text("target_a,target_b,label_a,label_b\n1,0,1,1\n0,1,0,1\n")
     lines = ["import sys, lightning_evalkit", "from lightning_evalkit.cli import main"]
-    for words in (["--version"], ["--help"], ["fit"], ["explain", "--counts", "1,2,3,4"]):
+    explained = (["--counts=1,2,3,4"], ["--matrix=5,1,0;0,4,2;1,0,7"], [f"--labels={labels}"])
+    for words in (["--version"], ["--help"], ["fit"], *(["explain", *each] for each in explained)):
         lines += [
             f"try: main({words})",
             "except SystemExit: pass",
@@ -41,8 +44,8 @@ def loaded() -> list[set[str]]:
     return [set(line.split()[1:]) for line in finished.stdout.splitlines() if line.startswith("loaded")]
 
 
-def test_version_help_and_examples_load_nothing_heavy_and_explain_only_torch(loaded: list[set[str]]):
-    assert loaded == [set(), set(), set(), {"torch"}]
+def test_version_help_and_examples_load_nothing_heavy_and_explain_only_what_counts(loaded: list[set[str]]):
+    assert loaded == [set(), set(), set(), {"torch"}, {"torch"}, {"torch", "scipy"}], "scipy has the t distribution"
 
 
 def test_public_names_are_those_of_their_parts():
