@@ -94,6 +94,7 @@ class Looking:
     def plot(self, val: Any = None, ax: Any = None, together: bool = False) -> Any:
         """A figure of the confusion matrix and, with ``curves``, of ROC, precision and recall, thresholds, reliability.
 
+        Classes without ``confusion_matrix=True`` have no matrix: it shows the counts of each against the rest instead.
         Given values of ``compute``, it returns torchmetrics' own plot of those.
         """
         if val is not None or ax is not None:
@@ -158,7 +159,7 @@ class Looking:
         for name, interval in self._intervals_at_hand().items():
             if not interval.known:
                 names.setdefault(interval.reason, []).append(name)
-        return [f"no interval: {_listed(without)} – {reason}" for reason, without in names.items()]
+        return [f"no interval: {first_few(without)} – {reason}" for reason, without in names.items()]
 
     def _cells(self) -> Table:
         """The counts, a row for each threshold, class or label."""
@@ -181,7 +182,8 @@ def _samples(counts: Counts, exclusive: bool) -> float:
     return float(counts.support.sum() if exclusive else counts.total.max())
 
 
-def _listed(names: list[str]) -> str:
+def first_few(names: list[str]) -> str:
+    """The first names, and how many more there are."""
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
 from lightning_evalkit.counts import SliceCounter, Totals
 from lightning_evalkit.diagnosis import Table
+from lightning_evalkit.diagnosis.literal import literal, one_line
 from lightning_evalkit.diagnosis.value import numbered
 from lightning_evalkit.errors import DeclarationError, InputError, nearest, required
 from lightning_evalkit.evaluation.base import Evaluation
 from lightning_evalkit.evaluation.binary import BinaryEvaluation
 from lightning_evalkit.evaluation.group_intervals import GroupInterval, Groups, checked_end
-from lightning_evalkit.evaluation.looking import LISTED, MAIN, written
+from lightning_evalkit.evaluation.looking import LISTED, WIDTH, first_few, written
 from lightning_evalkit.evaluation.names import checked_class_names
 from lightning_evalkit.inputs.declaration import checked_number, names_given
 from lightning_evalkit.state import GroupTally
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lightning_evalkit.counts import Counts
+
+GAP = 2
+"""The characters between columns of a table."""
 
 
 class Group(NamedTuple):
@@ -93,10 +99,16 @@ class Slices(GroupTally):
         return f"{type(self).__name__}({groups} of {self._of}): {self._counted()}"
 
     def __str__(self) -> str:
-        return f"{self!r}\n\n{self._shown().text()}" if self.update_called else repr(self)
+        if not self.update_called:
+            return repr(self)
+        table, note = self._shown()
+        return "\n\n".join([repr(self), table.text(), *(["\n".join(wrap(note, WIDTH))] if note else [])])
 
     def _repr_markdown_(self) -> str:
-        return f"**{self!r}**\n\n{self._shown().markdown()}" if self.update_called else f"**{self!r}**"
+        if not self.update_called:
+            return f"**{self!r}**"
+        table, note = self._shown()
+        return "\n\n".join([f"**{self!r}**", table.markdown(), *([literal(note)] if note else [])])
 
     def _at_hand(self) -> Totals:
         """The totals of all ranks if known since the last update, or else this rank's."""
@@ -110,21 +122,22 @@ class Slices(GroupTally):
         counted = f"{numbered(int(sizes.sum()), 'sample')} in {int((sizes > 0).sum()):,} of them"
         return counted + (" on this rank" if local else "")
 
-    def _shown(self) -> Table:
-        """The main statistics of the first groups that have enough samples."""
+    def _shown(self) -> tuple[Table, str]:
+        """The first groups with enough samples and the first statistics that fit, and a note that names the others."""
         totals = self._at_hand()
-        sizes = self.counter.sizes(totals).tolist()
-        main = [name for short, name in self._reported.items() if short.partition("@")[0] in MAIN][:3]
-        names = main or [*self.readouts][:3]
-        all_values = self.value_of(totals)
-        values = {name: all_values[name].tolist() for name in names}
-        places = [place for place, size in enumerate(sizes) if size >= self.minimum]
-        rows = [
-            (self._name(place), *(written(values[name][place]) for name in names), f"{sizes[place]:,}")
-            for place in places[:LISTED]
-        ]
-        more = [(f"… {len(places) - LISTED:,} more", *[""] * (len(names) + 1))] if len(places) > LISTED else []
-        return Table(("group", *names, "n"), (*rows, *more))
+        sizes, values = self.counter.sizes(totals).tolist(), self.value_of(totals)
+        enough = [place for place, size in enumerate(sizes) if size >= self.minimum]
+        places, hidden = enough[:LISTED], len(enough) - LISTED
+        more, blank = ([f"… {hidden:,} more"], [""]) if hidden > 0 else ([], [])
+        groups = ["group", *map(self._name, places), *more]
+        counted = ["n", *(f"{sizes[place]:,}" for place in places), *blank]
+        columns = [[name, *map(written, value[places].tolist()), *blank] for name, value in values.items()]
+        shown = _number_that_fits(columns, WIDTH + GAP - _width(groups) - _width(counted))
+        headings, *rows = zip(groups, *columns[:shown], counted, strict=True)
+        left_out = [name for name, *_ in columns[shown:]]
+        return Table(
+            headings, tuple(rows)
+        ), f"not shown: {first_few(left_out)}; table() has them all" if left_out else ""
 
     # ---- asking
 
@@ -211,6 +224,16 @@ class Slices(GroupTally):
 
     def _name(self, place: int) -> str:
         return str(place) if self.group_names is None else self.group_names[place]
+
+
+def _number_that_fits(columns: Sequence[Sequence[str]], width: int) -> int:
+    """How many of the first columns fit side by side, at least one."""
+    return max(1, sum(taken <= width for taken in accumulate(map(_width, columns))))
+
+
+def _width(column: Sequence[str]) -> int:
+    """The width of a column of a table, with the gap beside it."""
+    return max(map(len, map(one_line, column))) + GAP
 
 
 def _sliceable(evaluation: Evaluation) -> Evaluation:

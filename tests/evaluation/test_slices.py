@@ -364,8 +364,25 @@ def test_one_line_and_a_table_of_groups_with_their_sizes() -> None:
     lines = str(slices).splitlines()
     assert lines[0] == repr(slices)
     rows = [line.split() for line in lines[2:]]
-    assert rows == [["group", "accuracy", "n"], ["de", "0.5000", "2"], ["it", "0.6667", "3"]]  # 1 of 2, 2 of 3
-    assert "| it | 0.6667 | 3 |" in slices._repr_markdown_()
+    assert rows == [
+        ["group", "accuracy", "recall", "n"],
+        ["de", "0.5000", "0.5000", "2"],
+        ["it", "0.6667", "1.0000", "3"],
+    ]
+    assert "| it | 0.6667 | 1.0000 | 3 |" in slices._repr_markdown_()
+
+
+def test_statistics_that_do_not_fit_into_80_columns_are_named_below() -> None:
+    shown = ["accuracy", "recall", "precision", "specificity", "f1", "balanced_accuracy"]
+    left_out = ["jaccard", "mcc", "informedness"]
+    slices = Slices(BinaryEvaluation("labels", statistics=[*shown, *left_out]), 2)
+    slices.update(torch.tensor([1, 0, 1, 0]), torch.tensor([1, 1, 0, 0]), torch.tensor([0, 1, 0, 1]))
+    lines = str(slices).splitlines()
+    assert lines[2].split() == ["group", *shown, "n"]
+    assert lines[-1] == "not shown: jaccard, mcc, informedness; table() has them all"
+    assert max(map(len, lines)) <= 80
+    assert slices._repr_markdown_().endswith("not shown: jaccard, mcc, informedness; table() has them all")
+    assert {*shown, *left_out} <= {*slices.table()[0]}
 
 
 def test_of_many_groups_the_first_are_shown_and_other_statistics_where_the_main_ones_are_not_counted() -> None:
