@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.statistics.profile import Profile
     from lightning_evalkit.trainer import LightningModule, Trainer
 
+TAG = "val/loss_profile"
 LOGGED = ("loss_of_worst", "loss_of_wrong", "refinement", "calibration", "temperature")
 
 
@@ -86,8 +87,12 @@ class LossReport(FittedOnValidation):
         best = min(self.epochs, key=lambda epoch: epoch.loss)
         before = None if best is found else best
         finding = explain_loss(found, hardest, self.profile.names, before, self._accuracy)
-        shown = [over_epochs(self.epochs), by_rank(found), over_temperatures(self.profile, found)]
-        self.show(trainer, "val/loss_profile", shown, finding.markdown())
+        panels = {
+            f"{TAG}/over_epochs": over_epochs(self.epochs),
+            f"{TAG}/worst_samples": by_rank(found),
+            f"{TAG}/over_temperatures": over_temperatures(self.profile, found),
+        }
+        self.show(trainer, TAG, panels, finding.markdown())
         values = self.profile.compute()
         return {f"val/loss/{name}": float(values[name]) for name in LOGGED}
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lightning_evalkit.statistics.profile import Profile
     from lightning_evalkit.trainer import LightningModule, Trainer
 
+TAG = "val/temperature_scaling"
+
 
 class TemperatureScaling(Correction, FittedOnValidation):
     """Divides logits in test and prediction by the temperature with the lowest log loss on validation.
@@ -101,7 +103,7 @@ class TemperatureScaling(Correction, FittedOnValidation):
         else:
             values["val/log_loss@scaled"] = self._fit_vector(self.correction)
         self._fitted = True
-        self.show(trainer, "val/temperature_scaling", [over_temperatures(self.profile, found)], self._described(values))
+        self.show(trainer, TAG, {TAG: over_temperatures(self.profile, found)}, self._described(values))
         return values
 
     def _fit_vector(self, scaling: rescaling.VectorScaling) -> float:

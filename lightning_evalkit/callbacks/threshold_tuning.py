@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lightning_evalkit.statistics.thresholds import Choice
     from lightning_evalkit.trainer import LightningModule, Trainer
 
+TAG = "val/threshold_tuning"
 TUNED = "@tuned"
 
 
@@ -103,7 +104,7 @@ class ThresholdTuning(FittedOnValidation):
         chosen = self._possible(choice)
         self.threshold = chosen[0] if isinstance(self.evaluation, BinaryEvaluation) else chosen
         values = self._of_validation(choice, chosen)
-        self.show(trainer, "val/threshold_tuning", [self._panel(chosen)], tuning_table(values))
+        self.show(trainer, TAG, {TAG: self._panel(chosen)}, tuning_table(values))
         return values
 
     def _possible(self, choice: Choice) -> list[float]:

@@ -15,7 +15,7 @@ import torch
 from lightning_evalkit.evaluation.score_snapshot import MAX_NAMED
 from lightning_evalkit.inputs.threshold import names_of
 from lightning_evalkit.intervals import auroc_interval, share_interval
-from lightning_evalkit.sinks.panels import Line, Panel, shortened
+from lightning_evalkit.sinks.panels import Line, Panel, RightAxis, shortened
 from lightning_evalkit.statistics import curves, ratio
 from lightning_evalkit.statistics.score_statistics import calibration_error
 from lightning_evalkit.statistics.thresholds import best_threshold
@@ -38,6 +38,8 @@ SEEN = 0.001
 """From this width on, the legend shows the uncertainty of bins."""
 ENOUGH = 20
 """The fewest samples of a reliability bin; bins with fewer are merged."""
+ROUND = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0)
+"""The steps of an axis, in powers of ten."""
 
 
 def panels(snapshot: ScoreSnapshot) -> list[Panel]:
@@ -84,12 +86,13 @@ def thresholds(snapshot: ScoreSnapshot, costs: Mapping[str, float] | None = None
         return family.panel("Thresholds", "threshold", "F1", lines + marks)
     if snapshot.unnamed:  # the number is at its mark
         lines, marks[-1] = [lines[0]._replace(label="F1")], marks[-1]._replace(label=lines[0].label)
-        marks += [*_declared(snapshot), *_cost(snapshot, counts, cuts, costs)]
+        marks += _declared(snapshot)
     step = 1 if snapshot.unnamed else 0  # colours are free if they do not distinguish classes or labels
     precision = _where(counts.tp / counts.predicted_positives, recall[:, 0])
     lines += [Line(cuts, y, "" if k else "precision", "dashed", k + step) for k, y in enumerate(precision)]
     lines += [Line(cuts, y, "" if k else "recall", "dotted", k + 2 * step) for k, y in enumerate(recall)]
-    return family.panel("Thresholds", "threshold", "F1, precision, recall", lines + marks)
+    panel = family.panel("Thresholds", "threshold", "F1, precision, recall", lines + marks)
+    return panel if costs is None or not snapshot.unnamed else _with_cost(panel, snapshot, counts, cuts, costs)
 
 
 def _declared(snapshot: ScoreSnapshot) -> list[Line]:
@@ -99,17 +102,31 @@ def _declared(snapshot: ScoreSnapshot) -> list[Line]:
     return [Line((cut, cut), ENDS, "" if place else said, "dashed") for place, cut in enumerate(cuts)]
 
 
-def _cost(snapshot: ScoreSnapshot, counts: Counts, cuts: Tensor, costs: Mapping[str, float] | None) -> list[Line]:
-    """The mean cost as a share of the highest, and its minimum."""
-    if costs is None:
-        return []
+def _with_cost(
+    panel: Panel, snapshot: ScoreSnapshot, counts: Counts, cuts: Tensor, costs: Mapping[str, float]
+) -> Panel:
+    """Add the mean cost and its minimum, on an axis of its own."""
     mean = sum(cost * getattr(counts, cell)[0] for cell, cost in costs.items()) / counts.total[0]
-    least, highest = best_threshold(snapshot.scores, costs=costs), float(mean.max()) or 1.0
+    least = best_threshold(snapshot.scores, costs=costs)
     said = f"least cost {float(least.value[0]):.4g} at {least.thresholds[0].shown(4)}"
-    return [
-        Line(cuts, mean / highest, f"mean cost, as a share of {highest:.4g}", "solid", 3),
-        Line(least.threshold[:1], least.value[:1] / highest, said, "mark", 3),
+    lines = [
+        Line(cuts, mean, "mean cost (right axis)", "solid", 3, right=True),
+        Line(least.threshold[:1], least.value[:1], said, "mark", 3, right=True),
     ]
+    axis = RightAxis("mean cost", *_round_ends(float(mean.min()), float(mean.max())), number=3)
+    return panel._replace(lines=[*panel.lines, *lines], right=axis)
+
+
+def _round_ends(low: float, high: float) -> tuple[float, float]:
+    """The ends of an axis that holds 0 and both values, in five steps of round numbers."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    if not low < high < math.inf:  # nothing was counted, or nothing costs anything
+        return ENDS
+    power = 10.0 ** math.floor(math.log10((high - low) / 5))
+    steps = (power * times for times in ROUND)
+    return next(
+        (first, first + 5 * step) for step in steps if (first := math.floor(low / step) * step) + 5 * step >= high
+    )
 
 
 def _marks(snapshot: ScoreSnapshot, best: Choice) -> list[Line]:

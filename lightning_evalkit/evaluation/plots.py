@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from lightning_evalkit.errors import DeclarationError
 from lightning_evalkit.evaluation import curve_panels
 from lightning_evalkit.evaluation.score_snapshot import score_snapshot
 from lightning_evalkit.inputs.threshold import names_of
+
+UNKEPT = {"title": "Counts, each class against the rest", "note": "the whole matrix needs confusion_matrix=True"}
+"""What is said of classes whose confusion matrix was not kept."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
+    from torch import Tensor
 
     from lightning_evalkit.evaluation.score_snapshot import ScoreSnapshot
     from lightning_evalkit.sinks.panels import Panel
@@ -45,7 +51,7 @@ def plot_precision_recall(evaluation: Any, ax: Any = None) -> Any:
 def plot_thresholds(evaluation: Any, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
     """Draw F1, precision and recall over the threshold, with the best and the declared one; needs ``curves=True``.
 
-    ``costs`` of errors, such as {"fp": 1, "fn": 20}, add the mean cost and its minimum.
+    ``costs`` of errors, such as {"fp": 1, "fn": 20}, add the mean cost and its minimum, on an axis on the right.
     """
     return _drawn(evaluation, ax, lambda kept: curve_panels.thresholds(kept, costs))
 
@@ -56,18 +62,24 @@ def plot_reliability(evaluation: Any, ax: Any = None) -> Any:
 
 
 def figure_of(evaluation: Any) -> Any:
-    """Draw the confusion matrix, if it is kept, and with ``curves`` all curves."""
+    """Draw the confusion matrix, or each class against the rest if it was not kept, and with ``curves`` all curves."""
     from lightning_evalkit.sinks import figures
 
-    kept = score_snapshot(evaluation)
-    if kept is None:
-        return plot_confusion_matrix(evaluation)
-    shown = curve_panels.panels(kept)
+    kept, names, said = score_snapshot(evaluation), matrix_labels(evaluation), {}
     try:
         matrix = evaluation.confusion_matrix.cpu()
     except DeclarationError:  # it was not kept
-        return figures.panels(shown)
-    return figures.matrix_and_panels(matrix, matrix_labels(evaluation), shown)
+        matrix, said = _against_the_rest(evaluation), UNKEPT
+    if kept is not None:
+        return figures.matrix_and_panels(matrix, names, curve_panels.panels(kept), **said)
+    return figures.confusion_matrix(matrix, names) if matrix.ndim == 2 else figures.label_counts(matrix, names, **said)
+
+
+def _against_the_rest(evaluation: Any) -> Tensor:
+    """A 2×2 table for each class, negatives first."""
+    tp, fp, fn, tn = evaluation.counts.cells
+    tables = torch.stack((torch.stack((tn, fp), -1), torch.stack((fn, tp), -1)), -2)
+    return tables.cpu()
 
 
 def counts_image(evaluation: Any, title: str = "") -> NDArray[np.uint8]:

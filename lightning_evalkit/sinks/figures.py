@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from lightning_evalkit.errors import required
 from lightning_evalkit.sinks.files import replaced
 from lightning_evalkit.sinks.grids import LARGE, LINE, MEDIUM, SHARE, SMALL, grid_of, label_grid, matrix_grid, named
-from lightning_evalkit.sinks.panels import TITLE, Line, Panel, shortened
+from lightning_evalkit.sinks.panels import TICKS, TITLE, Line, Panel, RightAxis, shortened
 from lightning_evalkit.sinks.picture import DPI, LEAST_DPI, MARGIN, SHOWN
 from lightning_evalkit.sinks.png import png_of
 
@@ -20,7 +21,9 @@ with required("matplotlib"):
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import PowerNorm
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import PlaceHolderLayoutEngine
     from matplotlib.ticker import PercentFormatter
+    from matplotlib.transforms import ScaledTranslation
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
 SIDE, POINT, LARGEST = 3.0, 8, 150  # inches of a panel; areas of the smallest point, and of one that holds everything
 NOTE: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": LARGE, "color": "firebrick"}
-TICKS = np.linspace(0, 1, 6)
+BELOW = 0.28 + LARGE / 72  # inches from the axes to their legend, past the label of x
 STYLES: dict[str, dict[str, Any]] = {
     "solid": {"linewidth": 1.8},
     "dashed": {"linewidth": 1.1, "linestyle": "--"},
@@ -44,6 +47,16 @@ STYLES: dict[str, dict[str, Any]] = {
     "mean": {"linewidth": 2.6, "color": "black"},
     "mark": {"linestyle": "none", "marker": "o", "markersize": 7, "markeredgecolor": "black", "zorder": 3},
 }
+
+
+class NotebookFigure(Figure):
+    """A figure that a notebook shows, although pyplot, which otherwise cares for that, was never loaded."""
+
+    def _repr_png_(self) -> bytes:
+        """The figure as IPython asks for it; matplotlib's own formatter comes first where it is set up."""
+        file = BytesIO()
+        self.savefig(file, format="png")
+        return file.getvalue()
 
 
 class Canvas(FigureCanvasAgg):
@@ -73,32 +86,38 @@ def matrix_on(axes: Axes, matrix: Tensor, names: Sequence[str]) -> Axes:
     return _grid_on(axes, matrix_grid(matrix, names, float(min(axes.bbox.size)) / axes.figure.dpi / len(names)))
 
 
-def label_counts(matrix: Tensor, names: Sequence[str], title: str = "") -> Figure:
-    """Draw one row for each 2×2 table (of a label or a threshold): its counts, precision, recall and F1."""
-    return _grid_figure(grid_of(matrix, names), title)
+def label_counts(matrix: Tensor, names: Sequence[str], title: str = "", note: str = "") -> Figure:
+    """Draw one row for each 2×2 table (of a label, class or threshold): its counts, precision, recall and F1."""
+    return _grid_figure(grid_of(matrix, names).noted(note), title)
 
 
-def label_counts_on(axes: Axes, matrix: Tensor, names: Sequence[str]) -> Axes:
+def label_counts_on(axes: Axes, matrix: Tensor, names: Sequence[str], title: str = "", note: str = "") -> Axes:
     """Draw the rows on axes, in cells that fill them."""
-    return _grid_on(axes, label_grid(matrix, names, float(axes.bbox.height) / axes.figure.dpi / len(names)))
+    grid = label_grid(matrix, names, float(axes.bbox.height) / axes.figure.dpi / len(names)).noted(note)
+    return _entitled(_grid_on(axes, grid), title)
 
 
 def panels(shown: Sequence[Panel], title: str = "") -> Figure:
     """Draw panels with their legends in one row."""
     figure, first = _canvas(SIDE, SIDE)
     others = [figure.add_axes((0, 0, 1, 1), label=str(place)) for place in range(1, len(shown))]
-    drawn = [panel_on(axes, panel) for axes, panel in zip([first, *others], shown, strict=True)]
+    drawn = [_panel(axes, panel) for axes, panel in zip([first, *others], shown, strict=True)]
     if title:
         drawn[0].set_title(f"{shortened(title, TITLE)}\n{shown[0].title}", fontsize=LARGE, loc="left", parse_math=False)
     return _framed(figure, drawn, columns=len(drawn))
 
 
-def matrix_and_panels(matrix: Tensor, names: Sequence[str], shown: Sequence[Panel]) -> Figure:
-    """Draw a confusion matrix, or the counts of labels, and panels in one row."""
+def matrix_and_panels(
+    matrix: Tensor, names: Sequence[str], shown: Sequence[Panel], title: str = "", note: str = ""
+) -> Figure:
+    """Draw a confusion matrix, or the counts of labels or classes with a title and a note, and panels in one row."""
     figure, first = _canvas(SIDE, SIDE)
-    first = (matrix_on if matrix.ndim == 2 else label_counts_on)(first, matrix, names)
+    if matrix.ndim == 2:
+        matrix_on(first, matrix, names)
+    else:
+        label_counts_on(first, matrix, names, title, note)
     others = [figure.add_axes((0, 0, 1, 1), label=str(place)) for place in range(len(shown))]
-    drawn = [first, *(panel_on(axes, panel) for axes, panel in zip(others, shown, strict=True))]
+    drawn = [first, *(_panel(axes, panel) for axes, panel in zip(others, shown, strict=True))]
     return _framed(figure, drawn, columns=len(drawn))
 
 
@@ -131,7 +150,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 def _grid_figure(grid: Grid, title: str) -> Figure:
     figure, axes = _canvas(len(grid.columns) * grid.width, len(grid.rows) * grid.height)
-    return _framed(figure, _entitled(_grid_on(axes, grid), title))
+    return _framed(figure, [_entitled(_grid_on(axes, grid), title)])
 
 
 def _grid_on(axes: Axes, grid: Grid) -> Axes:
@@ -158,7 +177,7 @@ def _grid_on(axes: Axes, grid: Grid) -> Axes:
 
 def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
     """Make axes of this size in inches in a figure without margins."""
-    figure = Figure(figsize=(width, height), dpi=DPI)
+    figure = NotebookFigure(figsize=(width, height), dpi=DPI)
     Canvas(figure)  # to measure texts
     return figure, figure.add_axes((0, 0, 1, 1))
 
@@ -199,9 +218,9 @@ def _add_scale(axes: Axes) -> None:
     bar.ax.tick_params(labelsize=MEDIUM)
 
 
-def _entitled(axes: Axes, title: str) -> list[Axes]:
+def _entitled(axes: Axes, title: str) -> Axes:
     axes.set_title(shortened(title, TITLE), fontsize=LARGE, loc="left", parse_math=False, pad=10)
-    return [axes]
+    return axes
 
 
 def _framed(figure: Figure, drawn: Sequence[Axes], columns: int = 1) -> Figure:
@@ -223,8 +242,22 @@ def _framed(figure: Figure, drawn: Sequence[Axes], columns: int = 1) -> Figure:
 
 
 def panel_on(axes: Axes, panel: Panel) -> Axes:
-    """Draw a panel on axes."""
-    artists = [(_draw(axes, line), line.label) for line in panel.lines]
+    """Draw a panel on axes of any figure, with its legend below them, or inside if nothing makes room there."""
+    return _panel(axes, panel, is_below=_has_room(axes))
+
+
+def _has_room(axes: Axes) -> bool:
+    """Whether the figure's layout makes room below the axes; a figure without a layout gets the constrained one."""
+    if axes.get_subplotspec() is None:  # placed by hand: no layout moves them
+        return False
+    figure = axes.figure.figure  # the whole one, not a subfigure
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
+    return not isinstance(figure.get_layout_engine(), PlaceHolderLayoutEngine)
+
+
+def _panel(axes: Axes, panel: Panel, is_below: bool = True) -> Axes:
+    artists = [(_draw(axes, line), line.label) for line in panel.placed]
     axes.set_title(panel.title, fontsize=LARGE, loc="left")
     axes.set_xlabel(panel.x_label, fontsize=LARGE)
     axes.set_ylabel(panel.y_label, fontsize=LARGE)
@@ -235,15 +268,29 @@ def panel_on(axes: Axes, panel: Panel) -> Axes:
     axes.tick_params(labelsize=MEDIUM)
     axes.grid(alpha=0.3)
     axes.text(0.5, 0.5, panel.note, transform=axes.transAxes, bbox={"facecolor": "white", "edgecolor": "none"}, **NOTE)
-    _legend(axes, [each for each in artists if each[1]], panel.heading)
+    if panel.right is not None:
+        _add_right(axes, panel.right)
+    _legend(axes, [each for each in artists if each[1]], panel.heading, is_below)
     return axes
 
 
-def _legend(axes: Axes, artists: Sequence[tuple[Any, str]], heading: str) -> None:
+def _add_right(axes: Axes, right: RightAxis) -> None:
+    """Add an axis on the right, in the colour of the lines that it measures."""
+    colour = f"C{right.number}"
+    added = axes.secondary_yaxis("right", functions=(right.values, right.heights))
+    added.set_yticks(right.values(TICKS), right.ticks)
+    added.tick_params(labelsize=MEDIUM, colors=colour)
+    added.set_ylabel(right.label, fontsize=LARGE, color=colour)
+
+
+def _legend(axes: Axes, artists: Sequence[tuple[Any, str]], heading: str, is_below: bool) -> None:
     """Put the legend below the axes, away from the curves; names are text, not mathematics."""
     handles, labels = [artist for artist, _ in artists], [label for _, label in artists]
     numbers = [*map(str, range(len(labels)))]  # some versions drop names that begin with an underscore
-    below = -(0.28 + LARGE / 72) / (axes.bbox.height / axes.figure.dpi)
+    place: dict[str, Any] = {"loc": "best", "framealpha": 0.6}
+    if is_below:
+        corner = axes.transAxes + ScaledTranslation(0, -BELOW, axes.figure.dpi_scale_trans)
+        place = {"loc": "upper left", "bbox_to_anchor": (-0.02, 0), "bbox_transform": corner, "borderaxespad": 0.0}
     legend = axes.legend(
         handles,
         numbers,
@@ -251,10 +298,8 @@ def _legend(axes: Axes, artists: Sequence[tuple[Any, str]], heading: str) -> Non
         alignment="left",
         fontsize=MEDIUM,
         title_fontsize=MEDIUM,
-        loc="upper left",
-        bbox_to_anchor=(-0.02, below),
-        borderaxespad=0.0,
-        frameon=False,
+        frameon=not is_below,
+        **place,
     )
     for text, label in zip(legend.get_texts(), labels, strict=True):
         text.set(parse_math=False, text=label)

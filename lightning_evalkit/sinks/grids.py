@@ -39,6 +39,10 @@ class Grid(NamedTuple):
     x_label: str
     y_label: str = ""
 
+    def noted(self, note: str) -> Grid:
+        """The grid with a note below its label."""
+        return self._replace(x_label=f"{self.x_label}\n{note}") if note else self
+
     @property
     def letters(self) -> float:
         """The size of the texts, which fits the cells."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lightning_evalkit.sinks.grids import LARGE, MEDIUM
-from lightning_evalkit.sinks.panels import TITLE, shortened
+from lightning_evalkit.sinks.panels import TICKS, TITLE, shortened
 from lightning_evalkit.sinks.picture import LABEL, PAD, TICK, Picture, rectangle
 from lightning_evalkit.sinks.raster import box_of
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lightning_evalkit.sinks.raster import Raster
 
 SIDE, POINT, LARGEST = 3.0, 8, 150  # inches of a panel; areas of the smallest point, and of one that holds everything
-TICKS = np.linspace(0, 1, 6)
 LOWEST, RIGHTMOST, HIGHEST = -0.01, 1.01, 1.02  # the ends of the axes
 HANDLE, GAP, ROW = 2.0, 0.8, 1.5  # of a legend, in sizes of its letters: a handle, the gap after it, a row
 DASHES = {"dashed": (3.7, 1.6), "dotted": (1.0, 1.65)}
@@ -34,10 +33,13 @@ class PanelPicture(Picture):
 
     def __init__(self, shown: Panel, title: str, dpi: float) -> None:
         super().__init__(dpi)
-        self.shown, self.side = shown, SIDE * dpi
+        self.shown, self.lines, self.side = shown, shown.placed, SIDE * dpi
         self.titles = [*([shortened(title, TITLE)] if title else []), shown.title]
-        self.entries = [line for line in shown.lines if line.label]
+        self.entries = [line for line in self.lines if line.label]
         self.names = [f"{tick:.1f}" for tick in TICKS]
+        self.right = (
+            self.side + self.pixels(TICK + PAD + LABEL) + self.wide(shown.right.ticks if shown.right else (), MEDIUM)
+        )
         letters, line = self.high(MEDIUM), self.high(LARGE)
         name, legend = self.wide(self.names, MEDIUM), self.wide((line.label for line in self.entries), MEDIUM)
         self.left = self.margin + line + self.pixels(LABEL + PAD + TICK) + name
@@ -50,7 +52,7 @@ class PanelPicture(Picture):
             self.left
             + self.margin
             + max(
-                self.side + name / 2,
+                self.right + self.high(LARGE) if shown.right else self.side + name / 2,
                 (self.side + self.wide([shown.x_label], LARGE)) / 2,
                 self.wide(self.titles, LARGE),
                 self.pixels(MEDIUM) * (HANDLE + GAP) + legend,
@@ -59,15 +61,15 @@ class PanelPicture(Picture):
         )
 
     def draw(self, raster: Raster) -> None:
-        for line in self.shown.lines:
+        for line in self.lines:
             self._areas(raster, line)
         ends = (LOWEST, RIGHTMOST), (LOWEST, HIGHEST)
         grid = [((tick, tick), ends[1]) for tick in TICKS] + [(ends[0], (tick, tick)) for tick in TICKS]
         raster.stroke([self._at(*each) for each in grid], ("#b0b0b0", 0.3), 0.8, straight=True)
-        for line in self.shown.lines:
+        for line in self.lines:
             self._line(raster, line)
         self._frame(raster)
-        for line in self.shown.lines:
+        for line in self.lines:
             if line.kind == "mark":
                 points = self._at(np.asarray(line.x), np.asarray(line.y))
                 raster.fill([self._disc(point, MARK) for point in points], _colour(line), 1.0, "black", self._clip)
@@ -121,6 +123,15 @@ class PanelPicture(Picture):
         for x, y, text in zip(across, down, self.names, strict=True):
             raster.text(x, bottom + name, text, MEDIUM, "center")
             raster.text(left - name, y, text, MEDIUM, "right", "center")
+        if self.shown.right is not None:
+            colour = f"C{self.shown.right.number}"
+            raster.stroke([[(right, y), (right + tick, y)] for y in down], colour, 0.8, straight=True)
+            for y, text in zip(down, self.shown.right.ticks, strict=True):
+                raster.text(right + name, y, text, MEDIUM, "left", "center", colour)
+            middle = (top + bottom) / 2
+            raster.text(
+                left + self.right, middle, self.shown.right.label, LARGE, "left", "center", colour, upright=True
+            )
 
     def _write(self, raster: Raster) -> None:
         """Write the title, the axes' labels and the note."""

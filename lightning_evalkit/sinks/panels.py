@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
 NAME, TITLE = 24, 60  # characters; longer names are shortened
+TICKS = np.linspace(0, 1, 6)  # of the unit square
 
 
 class Line(NamedTuple):
@@ -23,6 +26,30 @@ class Line(NamedTuple):
     sizes: ArrayLike | None = None
     ends: tuple[ArrayLike, ArrayLike] | None = None
     """The lower and upper ends of error bars."""
+    right: bool = False
+    """Whether ``y`` are values of the axis on the right."""
+
+
+class RightAxis(NamedTuple):
+    """A second y axis: its values at the heights 0 and 1, and the colour of the lines that it measures."""
+
+    label: str
+    low: float
+    high: float
+    number: int
+
+    @property
+    def ticks(self) -> list[str]:
+        """Its values at the ticks."""
+        return [f"{value:g}" for value in self.values(TICKS)]
+
+    def values(self, heights: ArrayLike) -> NDArray[np.float64]:
+        """The values at heights of the unit square."""
+        return self.low + (self.high - self.low) * np.asarray(heights, dtype=float)
+
+    def heights(self, values: ArrayLike) -> NDArray[np.float64]:
+        """The heights of values in the unit square."""
+        return (np.asarray(values, dtype=float) - self.low) / (self.high - self.low)
 
 
 class Panel(NamedTuple):
@@ -35,6 +62,15 @@ class Panel(NamedTuple):
     heading: str = ""
     note: str = ""
     scale: str = ""  # or "linear", "log"
+    right: RightAxis | None = None
+
+    @property
+    def placed(self) -> list[Line]:
+        """The lines with heights on the left axis."""
+        right = self.right
+        return [
+            line if right is None or not line.right else line._replace(y=right.heights(line.y)) for line in self.lines
+        ]
 
 
 def shortened(text: str, most: int = NAME) -> str:

@@ -174,10 +174,31 @@ def test_a_figure_has_the_matrix_and_with_curves_four_panels():
     assert [axes.get_title("left").partition(" ·")[0] for axes in figure.axes] == ["", *titles, "Reliability"]
     assert len(binary().plot().axes) == 1
     assert len(multilabel(curves=True).plot().axes) == 5
-    assert len(multiclass(curves=True).plot().axes) == 4  # the matrix was not kept
     assert len(multiclass(curves=True, confusion_matrix=True).plot().axes) == 5
+
+
+@pytest.mark.parametrize("curves", [False, True])
+def test_classes_without_a_matrix_are_drawn_each_against_the_rest_and_the_figure_says_so(curves: bool):
+    evaluation = multiclass(curves=curves)
+    figure = evaluation.plot()
+    first = figure.axes[0]
+    assert len(figure.axes) == (5 if curves else 1)
+    assert first.get_title("left") == "Counts, each class against the rest"
+    assert first.get_xlabel().endswith("\nthe whole matrix needs confusion_matrix=True")
+    tp, fp, fn, tn = (cell.tolist() for cell in evaluation.counts.cells)
+    written = [text.get_text().partition("\n")[0] for text in first.texts]
+    for counted in (tp, fp, fn, tn):
+        assert {f"{int(number):,}" for number in counted} <= {*written}
     with pytest.raises(DeclarationError, match="confusion_matrix=True"):
-        multiclass().plot()
+        plotting.plot_confusion_matrix(evaluation)
+
+
+def test_a_notebook_shows_a_figure_and_leaves_its_pixels_as_they_are():
+    figure = binary(curves=True).plot()
+    before = figures.pixels(figure)
+    shown = figure._repr_png_()
+    assert shown.startswith(b"\x89PNG")
+    assert np.array_equal(figures.pixels(figure), before)
 
 
 def ten_classes() -> MulticlassEvaluation:
@@ -218,6 +239,27 @@ def test_values_are_still_drawn_as_torchmetrics_does():
 
 
 PLOTS = [plotting.plot_roc, plotting.plot_precision_recall, plotting.plot_thresholds, plotting.plot_reliability]
+
+
+@pytest.mark.parametrize("layout", [None, "constrained", "tight"])
+def test_a_legend_below_one_s_own_axes_lies_within_the_figure(layout: Any):
+    figure = Figure(figsize=(4, 4), layout=layout)
+    axes = plotting.plot_thresholds(binary(curves=True), figure.subplots(), costs={"fp": 1, "fn": 5})
+    figure.draw_without_rendering()
+    legend = axes.get_legend().get_window_extent()
+    assert legend.y1 < axes.xaxis.label.get_window_extent().y0
+    assert figure.bbox.x0 <= legend.x0
+    assert figure.bbox.y0 <= legend.y0
+
+
+def test_a_legend_of_axes_that_no_layout_moves_lies_inside_of_them():
+    figure = Figure(figsize=(4, 4))
+    axes = plotting.plot_roc(binary(curves=True), figure.add_axes((0.15, 0.15, 0.8, 0.8)))
+    figure.draw_without_rendering()
+    inside = axes.get_legend().get_window_extent()
+    assert figure.get_layout_engine() is None
+    assert axes.bbox.x0 <= inside.x0 <= inside.x1 <= axes.bbox.x1
+    assert axes.bbox.y0 <= inside.y0 <= inside.y1 <= axes.bbox.y1
 
 
 @pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.__name__)

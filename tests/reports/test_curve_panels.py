@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,6 +12,9 @@ from sklearn import metrics as sklearn
 from statsmodels.stats.proportion import proportion_confint
 
 from lightning_evalkit.evaluation.curve_panels import panels, thresholds
+
+if TYPE_CHECKING:
+    from lightning_evalkit.sinks.panels import Line, Panel
 
 WIDTH = 4e-5
 
@@ -114,17 +117,44 @@ def test_the_cost_and_the_declared_threshold_are_shown():
     scores, y = binary()
     panel = thresholds(updated(evaluation("binary", threshold=0.3), scores, y), {"fp": 1, "fn": 5})
     chance = scores.double().sigmoid().numpy()
-    cost, least = line(panel, "mean cost, as a share of "), line(panel, "least cost ")
-    highest = written(cost.label)[0]
+    cost, least = line(panel, "mean cost (right axis)"), line(panel, "least cost ")
     at = [
         (np.mean((chance >= cut) & (y.numpy() == 0)) + 5 * np.mean((chance < cut) & (y.numpy() == 1))) for cut in chance
     ]
     said, where = written(least.label)[0], float(least.x)
     assert said == pytest.approx(min(at), abs=1e-4)
-    assert float(least.y) * highest == pytest.approx(min(at), rel=1e-3)
+    assert float(least.y) == pytest.approx(min(at), rel=1e-6)
     assert where == pytest.approx(chance[np.argmin(at)], abs=0.01)
-    assert max(cost.y.tolist()) == pytest.approx(1)
+    assert cost.y.tolist()[0] == pytest.approx(np.mean(y.numpy() == 0)), "at 0 everything is predicted positive"
+    assert panel.right is not None
+    assert (panel.right.label, panel.right.number) == ("mean cost", cost.number)
+    assert panel.right.values(placed(panel, cost)) == pytest.approx(cost.y.numpy())
+    assert placed(panel, cost).min() >= 0
+    assert placed(panel, cost).max() <= 1
     assert line(panel, "declared: 0.3").x == (0.3, 0.3)
+
+
+def placed(panel: Panel, wanted: Line) -> Any:
+    """The heights of a line on the left axis."""
+    return np.asarray(panel.placed[[each.label for each in panel.lines].index(wanted.label)].y)
+
+
+@pytest.mark.parametrize(
+    ("costs", "low", "high"),
+    [
+        ({"fp": 1, "fn": 5}, 0.0, 2.0),
+        ({"fp": 1000, "fn": 5000}, 0.0, 2000.0),
+        ({"tp": -3, "fp": 1}, -0.75, 0.0),
+        ({"fp": 0}, 0.0, 1.0),
+    ],
+)
+def test_an_axis_of_costs_holds_0_and_every_cost_in_five_round_steps(costs: dict[str, float], low: float, high: float):
+    panel = thresholds(updated(evaluation("binary"), *binary()), costs)
+    assert panel.right is not None
+    assert (panel.right.low, panel.right.high) == pytest.approx((low, high))
+    assert [float(tick) for tick in panel.right.ticks] == pytest.approx(np.linspace(low, high, 6))
+    cost = placed(panel, line(panel, "mean cost"))
+    assert 0 <= cost.min() <= cost.max() <= 1
 
 
 def test_classes_are_drawn_each_against_the_rest():

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Shown(NamedTuple):
-    """Panels and a text of one epoch."""
+    """Panels by their tags, and a text, of one epoch."""
 
     tag: str
-    panels: list[Panel]
+    panels: Mapping[str, Panel]
     text: str
     step: int
 
@@ -144,7 +144,7 @@ class FittedOnValidation(RestoringCallback):
 
     # ---- drawing: only the last epoch, as drawing each would take longer than many epochs
 
-    def show(self, trainer: Trainer, tag: str, panels: list[Panel], text: str) -> None:
+    def show(self, trainer: Trainer, tag: str, panels: Mapping[str, Panel], text: str) -> None:
         """Draw this epoch at the end of the run, unless a later epoch replaces it."""
         self._shown = Shown(tag, panels, text, steps_done(trainer))
 
@@ -154,8 +154,7 @@ class FittedOnValidation(RestoringCallback):
         if shown is None or not boards or not trainer.is_global_zero:
             return
         with self._failures.going_on(f"draw {shown.tag}"):
-            for number, panel in enumerate(shown.panels, 1):
-                tag = shown.tag if number == 1 else f"{shown.tag}/{number}"
+            for tag, panel in shown.panels.items():
                 image = thumbnails.panel(panel, shown.tag)
                 for board in boards:
                     board.image(tag, image, shown.step)
