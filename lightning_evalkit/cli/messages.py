@@ -119,12 +119,14 @@ def _about_option(path: str, option: str, text: str) -> str:
 
 def _expected(inner: str) -> str:
     """The expected types, and the received value."""
-    kinds = re.findall(r"Expected an? <class '(?:[\w.]*\.)?(\w+)'>", inner)
+    kinds = re.findall(r"Expected an? <class '(?:[\w.]*\.)?(\w+)'>", inner.replace("<class 'tuple'>", "<class 'list'>"))
     words = [f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in kinds if kind != "NoneType"]
     choices = re.findall(r"Expected a typing\.Literal\[([^]]*)\]", inner)
     words += [f"one of {', '.join(choices)}"] if choices else []
     given = re.search(r"(?:Given value|Got value): (.*)", inner)
-    return f"expected {' or '.join(words)}, got {given[1] if given else 'another'}." if words else ""
+    received = given[1] if given else "another"
+    advice = f": write '[{received}]'" if given and "list" in kinds and received[:1] not in ("[", "{") else ""
+    return f"expected {' or '.join(words)}, got {received}{advice}." if words else ""
 
 
 def _first(inner: str) -> str:

@@ -27,6 +27,7 @@ from lightning_evalkit.cli.predictions import Predictions, check_output
 from lightning_evalkit.cli.progress_bar import progress_bars
 from lightning_evalkit.cli.run_folders import configuration_of, removed_after_failure, with_short_run_names
 from lightning_evalkit.cli.stopping import EndInTime, end_if_asked, interruptible
+from lightning_evalkit.data.options import on_command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -198,7 +199,7 @@ def launched(arguments: Sequence[str], extra: Sequence[Callback] = ()) -> Evalki
     run = None if own.run is None else run_folders.found(own.run)
     words[1:1] = run.arguments() if run else []
     words = with_located(words)
-    with _readable(), interruptible(), without_known_warnings():
+    with _readable(), interruptible(), without_known_warnings(), on_command_line():
         return _only(words[0], own, head_among(words), run)(
             LightningModule,
             LightningDataModule,

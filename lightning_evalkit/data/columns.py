@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lightning_evalkit.data.features import Missing
+from lightning_evalkit.data.options import option
 from lightning_evalkit.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ def check_labels(labels: list[str], positive: Any) -> None:
     if len(labels) < 2:
         raise DeclarationError(f"expected at least 2 labels in a list, got {labels}: name a single column without one.")
     if positive is not None:
-        raise DeclarationError(f"expected labels of 0 and 1 without positive, got positive={positive!r} for {labels}.")
+        raise DeclarationError(
+            f"expected labels of 0 and 1 without positive, got {option(positive=positive)} for {labels}."
+        )
 
 
 def check_roles(
@@ -50,7 +53,9 @@ def checked_missing(missing: Any) -> Missing | None:
 
 
 def checked_separator(separator: Any, path: str) -> str:
-    """Return one character; "tab" may be spelt out."""
+    """Return one character: by default a comma, in a .tsv file a tab; "tab" may be spelt out."""
+    if separator is None:
+        separator = "tab" if path.lower().endswith(".tsv") else ","
     character = "\t" if separator in ("tab", r"\t") else separator
     if not isinstance(character, str) or len(character) != 1:
         raise DeclarationError(f"expected a separator of one character, such as ';', or 'tab', got {separator!r}.")

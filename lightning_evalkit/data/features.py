@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from lightning_evalkit.data.options import option
 from lightning_evalkit.data.splitting import standardised
 from lightning_evalkit.errors import InputError
 
@@ -68,7 +69,7 @@ class Numbers:
         if not len(known):
             raise InputError(
                 f"{self.table.path}, column {self.name!r}: expected a number in some training row, got gaps only: "
-                "leave the column out, exclude=[...]."
+                f"{option(exclude=[self.name])} leaves the column out."
             )
         column = column.nan_to_num(_median(known) if missing == "median" else float(known.mean()))
         features[:, 0] = standardised(column, self.train) if self.encoding.standardise else column

@@ -7,23 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightning_evalkit.data.base import extra
-from lightning_evalkit.data.table import Table, opened
+from lightning_evalkit.data.table import SUFFIXES, Table, opened
 from lightning_evalkit.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SUFFIXES = (".jsonl", ".ndjson")
+LINES = (".jsonl", ".ndjson")
 
 
 def opened_text(path: str, separator: str = ",") -> Table:
     """Open a file of texts: CSV, Parquet or JSON lines."""
     suffix = Path(path).suffix.lower()
-    if suffix in (".csv", ".parquet"):
+    if suffix in SUFFIXES:
         return opened(path, separator)
-    if suffix not in SUFFIXES:
+    if suffix not in LINES:
         raise InputError(
-            f"{path}: expected a file that ends in .csv, .jsonl or .parquet, got {Path(path).suffix or 'no suffix'!r}."
+            f"{path}: expected a file that ends in .csv, .tsv, .jsonl or .parquet, got "
+            f"{Path(path).suffix or 'no suffix'!r}."
         )
     if not Path(path).expanduser().is_file():
         raise InputError(f"{path}: expected a file, but there is none (seen from the folder {Path.cwd()}).")

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightning_evalkit.data.base import extra
+from lightning_evalkit.data.decimals import conversion, first_comma, has_comma
 from lightning_evalkit.data.encodings import refuse_other_encodings, refuse_other_formats
+from lightning_evalkit.data.options import option
 from lightning_evalkit.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -23,13 +25,16 @@ if TYPE_CHECKING:
 CLASSES = ("a class", "classes, of which every split has rows")
 CATEGORIES = ("a category", "categories that many rows have")
 """The words for one value of a column, and for several, in errors."""
+SUFFIXES = (".csv", ".tsv", ".parquet")
+LARGEST = 3.4e38
+"""About the largest number of float32, in which models are trained: 1e39 is infinite there."""
 
 
 def opened(path: str, separator: str = ",") -> Table:
     """Inspect a file, without reading its rows."""
     suffix = Path(path).suffix
-    if suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(f"{path}: expected a file that ends in .csv or .parquet, got {suffix or 'no suffix'!r}.")
+    if suffix.lower() not in SUFFIXES:
+        raise InputError(f"{path}: expected a file that ends in .csv, .tsv or .parquet, got {suffix or 'no suffix'!r}.")
     if not Path(path).expanduser().is_file():
         raise InputError(f"{path}: expected a file, but there is none (seen from the folder {Path.cwd()}).")
     return ParquetTable(path) if suffix.lower() == ".parquet" else CsvTable(path, separator)
@@ -39,6 +44,8 @@ class Table:
     """The columns of a file by name. A final class knows its format: names, columns, and the words for rows."""
 
     remaining: Tensor | None = None  # the remaining rows of the file, if some were dropped
+    separator: str | None = None  # of a file that has one
+    about_gaps = "take such rows out of the file"  # what to do about a gap, in errors
 
     def __init__(self, path: str) -> None:
         self.path, self.file = path, str(Path(path).expanduser())
@@ -103,29 +110,33 @@ class Table:
         place = self.place(row if self.remaining is None else int(self.remaining[row]))
         return InputError(f"{self.path}, column {name!r}, {place}: expected {expected}, got {received}.")
 
-    def numbers(self, name: str, gaps: bool = False) -> Tensor:
+    def numbers(self, name: str, gaps: bool = False, is_weight: bool = False) -> Tensor:
         """A column as float64 with finite values; gaps, if allowed, are NaN."""
         column = self.columns.column(name)
         numeric = self._as_numbers(column)
         if numeric is None:
             row = max(self._first_refused(column, kind) for kind in self._numeric_types())
-            raise self.wrong(name, row, f"a number (or categorical=[{name!r}], or exclude=[{name!r}])")
+            others = "" if is_weight else f" (or {option(categorical=[name])}, or {option(exclude=[name])})"
+            expected = self._with_point(name) if has_comma(column[row].as_py()) else f"a number{others}"
+            raise self.wrong(name, row, expected)
         values = torch.tensor(numeric.to_numpy(), dtype=torch.float64)
-        bad = ~values.float().isfinite()  # training is in float32, where 1e39 is infinite too
+        bad = ~values.float().isfinite()
         if gaps:
             bad &= ~values.isnan()
         if bad.any():
             row = int(bad.int().argmax())
-            advice = "; missing='mean' fills gaps, missing='drop' leaves such rows out" if values[row].isnan() else ""
-            raise self.wrong(name, row, f"a finite number (in float32{advice})")
+            fill = "" if is_weight else f"{option(missing='mean')} fills gaps, "
+            advice = fill + self.about_gaps if values[row].isnan() else f"within ±{LARGEST:g}"
+            raise self.wrong(name, row, f"a finite number ({advice})")
         return values
 
     def values(self, name: str, categories: bool = False, gaps: bool = False) -> tuple[Tensor, list[Any]]:
         """The distinct values of a column, and for each row the index of its value; -1 for a gap."""
         expected, many = CATEGORIES if categories else CLASSES
         column = self.columns.column(name)
-        if column.null_count and not gaps:
-            raise self.wrong(name, self.compute.index(column.is_null(), True).as_py(), expected)
+        if not gaps and (missing := self._gaps(column)).any():
+            also = f", {option(missing='mean')} makes gaps a category" if categories else ""
+            raise self.wrong(name, int(missing.int().argmax()), f"{expected} ({self.about_gaps}{also})")
         if not self.arrow.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         coded = column.unify_dictionaries().combine_chunks()
@@ -134,11 +145,22 @@ class Table:
         if len(used) and used[0] < 0:
             used, codes = used[1:], codes - 1
         if len(used) * 3 > len(codes):
+            advice = f" {option(exclude=[name])} leaves it out." if categories else ""
             raise InputError(
                 f"{self.path}, column {name!r}: expected {many}, got {len(used):,} different values in "
-                f"{len(codes):,} rows: is it a number or an identifier rather than {expected}?"
+                f"{len(codes):,} rows: is it a number or an identifier rather than {expected}?{advice}"
             )
         return codes, coded.dictionary.take(self.arrow.array(used.tolist())).to_pylist()
+
+    def refuse_decimal_commas(self, name: str) -> None:
+        """Refuse a column of texts that are numbers, some with a decimal comma."""
+        texts = self.columns.column(name).cast(self.arrow.string())
+        comma = first_comma(texts.unique().drop_null().to_pylist())
+        if comma is not None:
+            raise self.wrong(name, self.compute.index(texts, comma).as_py(), self._with_point(name))
+
+    def _with_point(self, name: str) -> str:
+        return f"a number with a decimal point ({conversion(self.path, name, self.separator)})"
 
     def _numeric_types(self) -> tuple[Any, Any]:
         return self.arrow.float64(), self.arrow.bool_()
@@ -179,17 +201,23 @@ class Table:
     def _refuse_unknown_names(self, wanted: Sequence[str]) -> None:
         known = set(self.names)
         for name in (name for name in wanted if name not in known):
-            hint = " Are its values separated by something else? separator=';' says so." if len(known) == 1 else ""
+            hint = self._other_separator() if len(known) == 1 else ""
             raise InputError(
                 f"{self.path}: expected a column {name!r}, but there is none: {nearest(name, known)}{hint}"
             )
+
+    def _other_separator(self) -> str:
+        """Ask for the separator of a file that seems to have only one column."""
+        found = next((mark for mark in (";", "\t", "|", ",") if mark in self.names[0]), ";")
+        said = option(separator="tab" if found == "\t" else found)
+        return f" Are its values separated by something else? {said} says so."
 
 
 class CsvTable(Table):
     """A CSV file with a header; errors give lines of the file."""
 
     def __init__(self, path: str, separator: str) -> None:
-        self.separator = separator
+        self.separator: str = separator
         super().__init__(path)
 
     def read_schema(self) -> Any:

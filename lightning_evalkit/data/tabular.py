@@ -17,6 +17,7 @@ from lightning_evalkit.data.columns import (
     checked_separator,
 )
 from lightning_evalkit.data.features import Encoding, Missing
+from lightning_evalkit.data.options import option
 from lightning_evalkit.data.splitting import checked_shares, stratified
 from lightning_evalkit.data.table import opened
 from lightning_evalkit.data.targets import FileClasses, labels, one_target
@@ -44,7 +45,7 @@ class Contents(NamedTuple):
 
 
 class TabularDataModule(FileClasses, TensorDataModule):
-    """A CSV file with a header, or a Parquet file: stratified splits, features standardised on the training rows.
+    """A CSV, TSV or Parquet file with names of columns: stratified splits, features standardised on training rows.
 
     ``target`` is a column, or a list of columns that are labels (0 or 1 each). One column is binary if it holds 0 and 1
     or false and true, or if ``positive`` says which of its two values is the positive one; three values or more are
@@ -54,7 +55,7 @@ class TabularDataModule(FileClasses, TensorDataModule):
     means, medians and categories are those of the training rows. The file is read once, when first needed.
 
     Args:
-        path: A file that ends in .csv or .parquet.
+        path: A file that ends in .csv, .tsv or .parquet.
         target: The column to predict, or a list of columns that are labels of 0 and 1.
         features: The columns to predict from; by default all that have no other role.
         exclude: Columns that are not features.
@@ -66,7 +67,7 @@ class TabularDataModule(FileClasses, TensorDataModule):
         test_share: Share of the rows to test on, and to predict.
         positive: Which of two values of the target is the positive one.
         standardise: Give numeric features a mean of 0 and a standard deviation of 1 over the training rows.
-        separator: The character between the values of a CSV file; "tab" for tabs.
+        separator: The character between the values of a CSV file; "tab" for tabs, which is the default for .tsv files.
     """
 
     num_labels: int
@@ -88,7 +89,7 @@ class TabularDataModule(FileClasses, TensorDataModule):
         exclude: list[str] | None = None,
         categorical: list[str] | Literal["auto"] | None = None,
         missing: Missing | None = None,
-        separator: str = ",",
+        separator: str | None = None,
     ) -> None:
         super().__init__(batch_size, seed, on_device)
         path = str(path)  # a checkpoint keeps it, and loads only plain values again
@@ -125,6 +126,7 @@ class TabularDataModule(FileClasses, TensorDataModule):
     @cached_property
     def _contents(self) -> Contents:
         table = opened(self.path, self.separator)
+        table.about_gaps = f"{option(missing='drop')} leaves such rows out"
         weights = [] if self.weight is None else [self.weight]
         features = self.features or _other_columns(table, {*self.targets, *weights}, self.exclude)
         encoding = Encoding(self._categories(table, features), self.missing, self.standardise)
@@ -156,6 +158,8 @@ class TabularDataModule(FileClasses, TensorDataModule):
         dropped = table.drop_gaps() if self.missing == "drop" else 0
         if dropped:
             warnings.warn(f"{self.path}: {dropped:,} of {rows:,} rows have gaps and are left out.", stacklevel=2)
+        for name in categories if self.categorical == "auto" else ():
+            table.refuse_decimal_commas(name)
         _check_rows(rows - dropped, self.path)
 
 
@@ -169,7 +173,7 @@ def _other_columns(table: Table, used: set[str], exclude: list[str]) -> list[str
     for name in filter(INDEX.fullmatch, features):
         raise InputError(
             f"{table.path}: expected features, but column {name!r} looks like the number of the row, which gives the "
-            "target away in a sorted file: leave it out, exclude=[...], or write the file without an index."
+            f"target away in a sorted file: leave it out, {option(exclude=[name])}, or write the file without an index."
         )
     return features
 
@@ -183,7 +187,7 @@ def _check_rows(rows: int, path: str) -> None:
 
 def _weights(table: Table, name: str, rows: SplitRows) -> Tensor:
     """Read the column of weights; every split needs a weight above 0."""
-    weights = table.numbers(name)
+    weights = table.numbers(name, is_weight=True)
     if (weights < 0).any():
         raise table.wrong(name, int((weights < 0).int().argmax()), "a weight of 0 or more")
     for split, chosen in rows._asdict().items():

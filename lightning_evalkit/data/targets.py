@@ -15,6 +15,7 @@ from unicodedata import normalize
 
 import torch
 
+from lightning_evalkit.data.options import option
 from lightning_evalkit.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def one_target(table: Table, column: str, positive: Any) -> Target:
     if len(classes) == 2 and [each.meaning for each in classes] != [0, 1]:
         raise InputError(
             f"{table.path}, column {column!r}: expected positive to name one of the two values {names[0]!r} and "
-            f"{names[1]!r}, for example positive={names[1]!r}, got None."
+            f"{names[1]!r}, for example {option(positive=names[1])}."
         )
     return Target(codes, names)
 
@@ -155,14 +156,14 @@ def _place_of(positive: Any, names: list[str], source: str) -> int:
     """The index of the value that was declared positive."""
     if len(names) != 2:
         raise InputError(
-            f"{source}: expected two values, of which positive={positive!r} is one, got {len(names)} "
+            f"{source}: expected two values, of which {option(positive=positive)} is one, got {len(names)} "
             f"({', '.join(map(repr, names[:5]))}, …): leave positive out to predict all of them."
         )
     exact = [place for place, name in enumerate(names) if name == _word(positive)]
     places = exact or [place for place, name in enumerate(names) if _is_meant(name, positive)]
     if len(places) != 1:
         hint = nearest(_word(positive), names)
-        raise InputError(f"{source}: expected positive={positive!r} to be one of its values: {hint}")
+        raise InputError(f"{source}: expected {option(positive=positive)} to be one of its values: {hint}")
     return places[0]
 
 

@@ -108,14 +108,14 @@ class TextDataModule(FileClasses, TokenDataModule):
     ``label_separator``. The file is read once, when first needed.
 
     Args:
-        path: A file that ends in .csv, .jsonl or .parquet.
+        path: A file that ends in .csv, .tsv, .jsonl or .parquet.
         text: The column of texts.
         target: The column to predict, or a list of columns that are labels of 0 and 1.
         label_separator: The text between the labels of a row, if the target lists them as text.
         positive: Which of two values of the target is the positive one.
         val_share: Share of the rows to validate on.
         test_share: Share of the rows to test on, and to predict.
-        separator: The character between the values of a CSV file; "tab" for tabs.
+        separator: The character between the values of a CSV file; "tab" for tabs, which is the default for .tsv files.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class TextDataModule(FileClasses, TokenDataModule):
         positive: str | int | float | bool | None = None,
         val_share: float = 0.2,
         test_share: float = 0.2,
-        separator: str = ",",
+        separator: str | None = None,
         tokenizer: str | None = None,
         vocabulary: int = 4_000,
         max_length: int = 128,

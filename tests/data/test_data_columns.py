@@ -137,14 +137,19 @@ def test_a_fault_behind_rows_that_are_left_out_is_told_where_it_is(write: Any):
             {"missing": "mean", "exclude": ["name"]},
             r"'colour', .*expected a number \(or categorical=\['colour'\], or exclude",
         ),
-        ({"categorical": ["colour"], "exclude": ["name"]}, r"'colour', .*: expected a category, got nothing"),
+        (
+            {"categorical": ["colour"], "exclude": ["name"]},
+            r"'colour', .*: expected a category \(missing='drop' leaves such rows out, missing='mean' makes gaps a "
+            r"category\), got nothing\.",
+        ),
         (
             {"exclude": ["name", "colour"]},
-            r"'age', .*: expected a finite number .*missing='mean' fills gaps.*, got nothing",
+            r"'age', .*: expected a finite number \(missing='mean' fills gaps, missing='drop' leaves such rows out\), "
+            r"got nothing\.",
         ),
         (
             {"missing": "mean", "categorical": "auto"},
-            "'name': expected categories that many rows have, got 60 different",
+            r"'name': expected categories that many rows have, got 60 different .*\? exclude=\['name'\] leaves it out",
         ),
         ({"exclude": ["nam"]}, "expected exclude to name columns, got 'nam': did you mean 'name'"),
         ({"categorical": ["color"]}, "expected categorical to name features, got 'color': did you mean 'colour'"),

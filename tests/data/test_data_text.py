@@ -243,7 +243,7 @@ def test_faults_in_a_file_are_told_by_their_line(lines: str, complaint: str, tmp
 
 
 def test_files_that_are_none(tmp_path: Path):
-    with pytest.raises(InputError, match=r"ends in \.csv, \.jsonl or \.parquet, got '\.xlsx'"):
+    with pytest.raises(InputError, match=r"ends in \.csv, \.tsv, \.jsonl or \.parquet, got '\.xlsx'"):
         TextDataModule("messages.xlsx", "t", "y").setup("fit")
     with pytest.raises(InputError, match="expected a file, but there is none"):
         TextDataModule(tmp_path / "absent.jsonl", "t", "y").setup("fit")
