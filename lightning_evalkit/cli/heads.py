@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import takewhile
 from pathlib import Path
@@ -20,7 +21,7 @@ class Head(NamedTuple):
     question: str
     expected: str
     found: str
-    """A sentence with the names of logged numbers in braces."""
+    """A sentence with names of logged numbers in braces; {a of a + b} is a share of a sum."""
 
     def lines(self) -> list[str]:
         """The lines of the head, for the configuration that a run saves."""
@@ -35,17 +36,31 @@ class Head(NamedTuple):
         'accuracy 0.9123.'
         >>> head.finding({"val/accuracy": 0.9})
         'in validation accuracy 0.9.'
+        >>> Head("Where?", "here.", "{a of a + b} of all").finding({"a": 1.0, "b": 3.0})
+        '0.25 of all.'
         """
         parts = self.found.removesuffix(".").split("; ")
         of_validation = [part.replace("{test/", "{val/") for part in parts if " in test" not in part]
         found = _measured(parts, measured)
         before, found = ("", found) if found else ("in validation ", _measured(of_validation, measured))
         text = f"{before}{'; '.join(found)}." if found else ""
-        return _NUMBER.sub(lambda name: as_number(measured[name[1]], ".4g"), text)
+        return _NUMBER.sub(lambda braces: as_number(_value(braces[1], measured), ".4g"), text)
 
 
 def _measured(parts: Sequence[str], measured: Mapping[str, float]) -> list[str]:
-    return [part for part in parts if measured.keys() >= {*_NUMBER.findall(part)}]
+    return [
+        part for part in parts if measured.keys() >= {name for said in _NUMBER.findall(part) for name in _names(said)}
+    ]
+
+
+def _names(said: str) -> list[str]:
+    """The names of numbers between braces."""
+    return re.split(r" of | \+ ", said)
+
+
+def _value(said: str, measured: Mapping[str, float]) -> float:
+    part, *whole = (measured[name] for name in _names(said))
+    return part if not whole else part / sum(whole) if any(whole) else math.nan
 
 
 def as_number(value: float, form: str) -> str:

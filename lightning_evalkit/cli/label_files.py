@@ -9,6 +9,7 @@ import csv
 import json
 import re
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
@@ -18,7 +19,6 @@ from lightning_evalkit.errors import InputError, nearest, required
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 Columns = dict[str, list[str]]
 WHOLE = re.compile(r"^(-?\d+)\.0*$")
@@ -27,6 +27,8 @@ NUMBER = re.compile(r"-?\d*\.?\d+([eE][-+]?\d+)?")
 
 def columns_of(path: Path, name: str) -> Columns:
     """The columns of a file by their names; a single one is called ``name``."""
+    if not path.is_file():
+        raise InputError(f"{path}: expected a file of labels, but there is none (seen from the folder {Path.cwd()}).")
     try:
         columns = READERS.get(path.suffix.lower(), _separated)(path, name)
     except (UnicodeDecodeError, json.JSONDecodeError, csv.Error) as wrong:

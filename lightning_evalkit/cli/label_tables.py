@@ -146,8 +146,9 @@ def read_labels(chosen: Namespace) -> Counts | Classes:
     several = [name.removeprefix(f"{chosen.target}_") for name in columns if name.startswith(f"{chosen.target}_")]
     if chosen.target not in columns and len(several) > 1:
         return _several(path, columns, several, chosen)
-    elsewhere = "" if chosen.targets else " --targets FILE takes targets from another file."
-    target, preds = (labels_of(path, columns, name, elsewhere) for name in (chosen.target, chosen.prediction))
+    elsewhere = "." if chosen.targets else ", --targets FILE another file."
+    target = labels_of(path, columns, chosen.target, f" --target NAME takes another column{elsewhere}")
+    preds = labels_of(path, columns, chosen.prediction, " --prediction NAME takes another column.")
     return _one(path, preds, target, chosen)
 
 

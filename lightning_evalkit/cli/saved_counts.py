@@ -14,7 +14,8 @@ SAVED = ("*.ckpt", "*.pt", "*.pth")
 KEPT = "counts_*.pt"
 """The files of ``KeepCounts``, one for each stage; a test has its own folder next to that of its training."""
 HOW_TO_SAVE = (
-    "evalkit fit, validate and test keep them; in a program of yours the callback KeepCounts does, a checkpoint keeps "
+    "evalkit fit, validate and test keep those of modules with a method evaluation(stage, dataloader_idx), as those of "
+    "this package, and so does the callback KeepCounts in a program of yours; for any other module a checkpoint keeps "
     "those of the callback Evaluate, and torch.save(evaluation.state_dict(), 'evaluation.pt') one that is persistent()"
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from textwrap import wrap
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from lightning_evalkit.cli.training import EvalkitCLI
 
 STAGES = ("train", "val", "test")
+LOGGED = re.compile(rf"({'|'.join(STAGES)})[/_](.+)")
+"""The stage and the name of a number, as val/loss or val_loss."""
 MOST = 40
 """The most rows of the table; the loggers have all."""
 INDENT = 12
@@ -51,8 +54,9 @@ def _numbers(measured: Mapping[str, float]) -> Iterator[str]:
     """One row for each number, one column for each stage."""
     found: dict[str, dict[str, float]] = {}
     for logged, value in measured.items():
-        stage, _, name = logged.partition("/")
-        stage, name = (stage, name) if stage in STAGES and name else ("", logged)
+        stage, name = match.groups() if (match := LOGGED.fullmatch(logged)) else ("", logged)
+        if stage in found.get(name, {}):  # val_loss beside val/loss
+            stage, name = "", logged
         found.setdefault(name, {})[stage] = value
     stages = [stage for stage in (*STAGES, "") if any(stage in values for values in found.values())]
     rows = [

@@ -144,10 +144,21 @@ class EvalkitCLI(LightningCLI):
 
     def _run_subcommand(self, subcommand: str) -> None:
         if subcommand in ("validate", "test"):
+            self._refuse_without_step(subcommand)
             checkpoints.continue_from(self.trainer, self.config[subcommand].ckpt_path)
         with removed_after_failure(self.trainer), checkpoints.rescuing(self.trainer):
             super()._run_subcommand(subcommand)
         end_if_asked(self.trainer)
+
+    def _refuse_without_step(self, command: str) -> None:
+        """Name what is missing, and the command that works instead."""
+        if self.can(command):
+            return
+        step, other = ("validation", "test") if command == "validate" else (command, "validate")
+        following = f": evalkit {other} works here" if self.can(other) else ""
+        if not is_overridden(f"{step}_step", self.model):
+            raise WrongError(f"{type(self.model).__name__} has no {step}_step{following}.")
+        raise WrongError(f"{type(self.datamodule).__name__} has no data for evalkit {command}{following}.")
 
     def can(self, command: str) -> bool:
         """Whether the module and its data have what ``validate``, ``test`` or ``predict`` needs."""

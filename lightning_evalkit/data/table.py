@@ -106,7 +106,7 @@ class Table:
     def wrong(self, name: str, row: int, expected: str) -> InputError:
         """The error about a value, with the expected ones."""
         value = self.columns.column(name)[row].as_py()
-        received = "nothing" if value is None else repr(value)
+        received = "a gap" if value is None else repr(value)
         place = self.place(row if self.remaining is None else int(self.remaining[row]))
         return InputError(f"{self.path}, column {name!r}, {place}: expected {expected}, got {received}.")
 

@@ -115,7 +115,7 @@ def test_wrong_use_is_one_line(capsys: Capture) -> None:
     Path("folder").mkdir()
     for words, message in [
         ([one, "nowhere"], "got 'nowhere': not there"),
-        ([one, "folder"], "folder holds no evaluation that has counted: evalkit fit, validate and test keep them"),
+        ([one, "folder"], "folder holds no evaluation that has counted: evalkit fit, validate and test keep those of"),
         ([one, other], "expected two runs of one problem, got binary classification in one.pt and multiclass"),
         ([empty, empty], "has no samples that count"),
         ([one, one, "--stage=val"], "expected both runs to have counted val.0 "),

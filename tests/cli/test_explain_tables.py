@@ -83,6 +83,17 @@ def test_one_number_alone_is_told(capsys: Capture):
 def test_a_file_that_is_missing_is_named(capsys: Capture):
     assert main(["explain", "--matrix=missing.csv"]) == 2
     assert "there is no file 'missing.csv'" in capsys.readouterr().err
+    assert "missing.csv: expected a file of labels, but there is none (seen from" in told(
+        capsys, "--labels=missing.csv"
+    )
+
+
+def test_columns_with_other_names_are_asked_for(capsys: Capture):
+    Path("l.csv").write_text("y_true,y_pred\n1,0\n1,1\n0,0\n")
+    assert "--target NAME takes another column, --targets FILE another file." in told(capsys, "--labels=l.csv")
+    assert "--prediction NAME takes another column." in told(capsys, "--labels=l.csv", "--target=y_true")
+    finding = found(capsys, "--labels=l.csv", "--target=y_true", "--prediction=y_pred")
+    assert finding["evidence"]["counts"] == {"tp": 1, "fp": 0, "fn": 1, "tn": 1}
 
 
 def test_two_classes_may_be_a_multiclass_task(capsys: Capture):
@@ -152,7 +163,7 @@ def test_targets_may_have_a_file_of_their_own(capsys: Capture):
         assert found(capsys, f"--labels=label.{kinds[0]}", f"--targets=target.{kinds[1]}") == expected
     values = found(capsys, "--labels=label.npy", "--targets=target.npy")["evidence"]["values"]
     assert values == pytest.approx({"exact_match": 0.5, "hamming_accuracy": 5 / 6})
-    assert "--targets FILE takes targets from another file" in told(capsys, "--labels=label.txt")
+    assert "--targets FILE another file" in told(capsys, "--labels=label.txt")
     assert "got 6 in label.txt and 2 in target.npy" in told(capsys, "--labels=label.txt", "--targets=target.npy")
     assert "expected --labels, the file of predicted labels" in told(capsys, "--targets=target.txt")
 

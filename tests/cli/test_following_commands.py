@@ -189,6 +189,15 @@ class Validating(Stock):
         self.log("loss", self.training_step(batch, batch_idx))
 
 
+class Naming(Stock):
+    """Logs under names without a slash, one of which another name takes."""
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.log("val_loss", 0.25)
+        self.log("val_f1", 0.5)
+        self.log("val/f1", 0.75)
+
+
 class Predicting(Validating):
     def predict_step(self, batch: Any, batch_idx: int) -> Any:
         return self.layer(batch[0])
@@ -212,6 +221,24 @@ def test_only_what_a_module_can_is_offered_and_an_unwanted_report_is_silent(
     if following == "validate":
         assert main(["validate", "--run", str(folder), *QUIET]) == 0
         assert "Next:" not in capsys.readouterr().out
+
+
+def test_a_command_that_a_module_cannot_do_names_one_that_it_can(here: Path, capsys: pytest.CaptureFixture[str]):
+    words = [f"--model={OWN}.Validating", *of_the_file(), *QUIET, "--trainer.max_epochs=1"]
+    assert main(["fit", *words, "--trainer.default_root_dir=own"]) == 0
+    capsys.readouterr()
+    assert main(["test", "--run=own", *QUIET]) == 2
+    expected = "evalkit test: Validating has no test_step: evalkit validate works here.\n"
+    assert capsys.readouterr().err.endswith(expected)
+    assert main(["compare", "own", "own"]) == 2
+    assert "for any other module a checkpoint keeps those of the callback Evaluate" in capsys.readouterr().err
+
+
+def test_numbers_of_a_stage_are_in_its_column_under_either_form_of_name(here: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["fit", f"--model={OWN}.Naming", *of_the_file(), *QUIET, "--trainer.max_epochs=1"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    start = rows.index(["val"])
+    assert rows[start + 1 : start + 4] == [["loss", "0.2500"], ["f1", "0.5000"], ["val/f1", "0.7500"]]
 
 
 def test_a_report_that_was_added_says_what_it_misses(here: Path):

@@ -140,12 +140,12 @@ def test_a_fault_behind_rows_that_are_left_out_is_told_where_it_is(write: Any):
         (
             {"categorical": ["colour"], "exclude": ["name"]},
             r"'colour', .*: expected a category \(missing='drop' leaves such rows out, missing='mean' makes gaps a "
-            r"category\), got nothing\.",
+            r"category\), got a gap\.",
         ),
         (
             {"exclude": ["name", "colour"]},
             r"'age', .*: expected a finite number \(missing='mean' fills gaps, missing='drop' leaves such rows out\), "
-            r"got nothing\.",
+            r"got a gap\.",
         ),
         (
             {"missing": "mean", "categorical": "auto"},

@@ -152,13 +152,13 @@ def test_a_late_fault_in_a_large_file_is_found(text: Any) -> None:
 def test_lines_are_counted_as_an_editor_shows_them(text: Any) -> None:
     """Empty lines and values that span lines count."""
     rows = "".join(f'"two\nlines",{place},{place % 2}\n\n' for place in range(10))
-    with refused("column 'x', line 32: expected a finite number .*, got nothing"):
+    with refused("column 'x', line 32: expected a finite number .*, got a gap"):
         read(text("note,x,kind\n" + rows + "a,,1\n"), features=["x"])
 
 
 @pytest.mark.parametrize("column", ["width", "importance"])
 @pytest.mark.parametrize(
-    ("value", "got"), [(None, "nothing"), (float("inf"), "inf"), (float("-inf"), "-inf"), (1e39, r"1e\+39")]
+    ("value", "got"), [(None, "a gap"), (float("inf"), "inf"), (float("-inf"), "-inf"), (1e39, r"1e\+39")]
 )
 def test_a_value_that_is_not_finite(write: Any, column: str, value: Any, got: str) -> None:
     values = columns() | {"importance": [1.0] * 40}
@@ -172,18 +172,18 @@ def test_nan(write: Any) -> None:
     values = columns()
     values["width"][0] = float("nan")
     path = write(values)
-    with refused(rf"column 'width', {place(path, 1)}: expected a finite number .*, got (nothing|nan)\."):
+    with refused(rf"column 'width', {place(path, 1)}: expected a finite number .*, got (a gap|nan)\."):
         read(path)
 
 
 @pytest.mark.parametrize("missing", ["", "NA", "NaN", "null"])
 def test_a_target_that_is_missing(text: Any, missing: str) -> None:
-    with refused(r"column 'kind', line 12: expected a class \(missing='drop' leaves such rows out\), got nothing\."):
+    with refused(r"column 'kind', line 12: expected a class \(missing='drop' leaves such rows out\), got a gap\."):
         read(text("x,kind\n" + "1,a\n2,b\n" * 5 + f"3,{missing}\n"), positive="a")
 
 
 def test_a_target_that_is_missing_in_parquet(tmp_path: Path) -> None:
-    for value, got in ((None, "nothing"), (float("nan"), "nan")):
+    for value, got in ((None, "a gap"), (float("nan"), "nan")):
         parquet.write_table(pa.table(columns() | {"kind": [0.0, 1.0] * 19 + [value, 1.0]}), tmp_path / "data.parquet")
         with refused(rf"column 'kind', row 39: expected a class.*, got {got}\."):
             read(tmp_path / "data.parquet")

@@ -228,7 +228,7 @@ def test_declarations_that_contradict_themselves(options: dict[str, Any], compla
     [
         ('{"t": "a", "y": 0}\n\n{"t": "b" "y": 1}', "line 3: expected a JSON object, but it cannot be read"),
         ('{"t": "a", "y": 0}\n[1, 2]', "line 2: expected a JSON object, got list"),
-        ('{"t": "a", "y": 0}\n\n{"t": null, "y": 1}', "column 't', line 3: expected a text, got nothing"),
+        ('{"t": "a", "y": 0}\n\n{"t": null, "y": 1}', "column 't', line 3: expected a text, got a gap"),
         ('{"t": "a", "y": ["u", "u"]}', r"column 'y', line 1: expected every label once, got \['u', 'u'\]"),
         ('{"t": "a", "y": ["u"]}\n{"t": "a", "y": null}', r"line 2: expected a list of labels \(\[\] for none\)"),
         ('{"t": "a", "y": ["u"]}', r"expected lists of at least 2 different labels, got \['u'\]"),
