@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 from torchmetrics.utilities import rank_zero_warn
@@ -119,10 +121,20 @@ class ExactResume(Callback):
         if trainer.world_size == 1:
             return
         if can_save_alone(trainer):
+            _ignore_sigterm()
             save_alone(trainer, True)
         else:
             for each in trainer.checkpoint_callbacks:
                 vars(each)["save_on_exception"] = False
+
+
+def _ignore_sigterm() -> None:
+    """Let a launcher that sees the other process fail not disturb the saving; Lightning restores its handlers after it.
+
+    Lightning's handler tells the other processes first, and raises where one of them is gone.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _described(loader: Any) -> str:

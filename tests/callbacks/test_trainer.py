@@ -195,7 +195,8 @@ def test_every_callback_and_log_dict_work_alike_under_both_names(tmp_path: Path)
         assert batch.keys() == other.keys()
         assert all(torch.equal(batch[name], other[name]) for name in batch)
     assert tags == shown
-    drawn = {"val/confusion_matrix", "own/confusion_matrix", "val/roc", "prior_correction", "val/loss_profile"}
+    drawn = {"val/confusion_matrix", "own/confusion_matrix", "val/roc", "prior_correction"}
+    drawn |= {f"val/loss_profile/{panel}" for panel in ("over_epochs", "worst_samples", "over_temperatures")}
     assert drawn <= {*tags["images"]}
     assert {"findings/val/explanation/text_summary", "val/threshold_tuning/text_summary"} <= {*tags["tensors"]}
     every = [tag for kind in tags.values() for tag in kind]

@@ -297,7 +297,7 @@ def test_what_was_refused_is_not_offered(capsys: Capture, arguments: tuple[str, 
     [
         ("--model.learning_rate=fast", ("model.learning_rate", "float", "fast")),
         ("--model.loss=hinge", ("model.loss", "'cross_entropy', 'focal'", "hinge")),
-        ("--model.hidden=8", ("model.hidden", "tuple", "8")),
+        ("--model.hidden=8", ("model.hidden", "expected a list, got 8")),
         ("--model.statistics=accuracy", ("model.statistics", "list", "accuracy")),
         ("--model.threshold=high", ("model.threshold", "float", "high")),
         ("--data.train_size=3.5", ("data.train_size", "int", "3.5")),

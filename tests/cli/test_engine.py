@@ -101,17 +101,19 @@ def test_a_run_goes_on_after_its_processes_have_died(tmp_path: Path, monkeypatch
     agree(faulty.reported(tmp_path), alone)
 
 
-def test_a_process_that_raises_ends_the_job_with_its_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize("also", [(), ("{class_path: faulty.Terminated}",)], ids=["", "terminated"])
+def test_a_process_that_raises_ends_the_job_with_its_words(also: tuple[str, ...], tmp_path: Path) -> None:
     """The other waits for it in a collective, and Lightning would have it wait for the other to save a checkpoint."""
     command, _ = faulty.documented()
     spoiling = "{class_path: faulty.Spoiling, init_args: {rank: 1}}"
-    code, out = faulty.Run([*small(command), faulty.callbacks(spoiling)], tmp_path).ended()
+    code, out = faulty.Run([*small(command), faulty.callbacks(spoiling, *also)], tmp_path).ended()
     assert code == 1
     said = [line for line in out.splitlines() if line.startswith("evalkit fit: ")]
     assert said == [
         "evalkit fit: expected every target to be 0 or 1, got 7 at position 0 (10 of 10 values are wrong); soft "
         "targets and class numbers above 1 are no binary problem."
     ]
+    assert (tmp_path / "last.ckpt").is_file(), out
     saved: dict[str, Any] = torch.load(tmp_path / "last.ckpt", weights_only=True)
     assert saved["global_step"] == 3, "what the others have learnt is kept"
     assert COUNTED not in saved, "but no counts, of which those of one process are missing"

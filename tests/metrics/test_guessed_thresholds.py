@@ -113,7 +113,9 @@ def test_a_calibration_error_has_the_precision_of_the_scores_since_the_last_rese
             metric.update(torch.tensor([0.25, 0.5], dtype=kind), target)
         assert metric.compute().dtype == expected
         metric.reset()
-    assert functional.binary_calibration_error([0.25, 0.5], [0, 1]).dtype == torch.float32
+    metric.update([0.25, 0.5], [0, 1])  # Python's numbers are in double precision
+    assert metric.compute().dtype == torch.float64
+    assert functional.binary_calibration_error([0.25, 0.5], [0, 1]).dtype == torch.float64
 
 
 # ---- curves

@@ -140,6 +140,13 @@ class Killing(Callback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Terminated(Callback):
+    """Gets SIGTERM while it saves, as from torchrun, which has seen another process fail."""
+
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 class Spoiling(Callback):
     """One rank gets targets that are none."""
 
