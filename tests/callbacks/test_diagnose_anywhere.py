@@ -209,8 +209,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
-@pytest.mark.parametrize("asked", ["1", ""])
+@pytest.mark.parametrize(
+    ("package", "asked"), [("lightning.pytorch", "1"), ("pytorch_lightning", "1"), ("pytorch_lightning", "")]
+)
 def test_a_script_that_does_not_know_this_package(package: str, asked: str, installed: Path, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT.replace("PACKAGE", package))
