@@ -13,7 +13,6 @@ from jsonargparse import ArgumentParser
 from lightning_evalkit.cli.saved_counts import Saved, saved_in
 from lightning_evalkit.diagnosis import Table
 from lightning_evalkit.errors import InputError, UndefinedWarning, nearest
-from lightning_evalkit.evaluation.comparison import compare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +50,8 @@ class Pair(NamedTuple):
 def run(arguments: Sequence[str]) -> int:
     """Print a table of the differences between two runs, each with its interval and a verdict."""
     chosen = _parser().parse_args(list(arguments))
+    from lightning_evalkit.evaluation.comparison import compare  # with torchmetrics, which --help does not need
+
     pair = _pair(saved_in(chosen.run_a), saved_in(chosen.run_b), chosen)
     _refuse_other(pair, chosen)
     with warnings.catch_warnings():
