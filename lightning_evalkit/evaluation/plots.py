@@ -102,10 +102,10 @@ def thresholds_listed(evaluation: Any) -> Sequence[float]:
 
 
 def _drawn(evaluation: Any, ax: Any, panel_of: Callable[[ScoreSnapshot], Panel]) -> Any:
-    from lightning_evalkit.sinks import figures
+    from lightning_evalkit.sinks import figures, panel_axes
 
     evaluation._refuse_without_scores()
     kept = score_snapshot(evaluation)
     assert kept is not None  # refused above
     panel = panel_of(kept)
-    return figures.panels([panel]) if ax is None else figures.panel_on(ax, panel)
+    return figures.panels([panel]) if ax is None else panel_axes.panel_on(ax, panel)

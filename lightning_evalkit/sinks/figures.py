@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lightning_evalkit.errors import required
+from lightning_evalkit.sinks import panel_axes
 from lightning_evalkit.sinks.files import replaced
 from lightning_evalkit.sinks.grids import LARGE, LINE, MEDIUM, SHARE, SMALL, grid_of, label_grid, matrix_grid, named
-from lightning_evalkit.sinks.panels import TICKS, TITLE, Line, Panel, RightAxis, shortened
+from lightning_evalkit.sinks.panels import TITLE, Panel, shortened
 from lightning_evalkit.sinks.picture import DPI, LEAST_DPI, MARGIN, SHOWN
 from lightning_evalkit.sinks.png import png_of
 
@@ -21,9 +22,7 @@ with required("matplotlib"):
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import PowerNorm
     from matplotlib.figure import Figure
-    from matplotlib.layout_engine import PlaceHolderLayoutEngine
     from matplotlib.ticker import PercentFormatter
-    from matplotlib.transforms import ScaledTranslation
 
 if TYPE_CHECKING:
     import os
@@ -36,17 +35,7 @@ if TYPE_CHECKING:
 
     from lightning_evalkit.sinks.grids import Grid
 
-SIDE, POINT, LARGEST = 3.0, 8, 150  # inches of a panel; areas of the smallest point, and of one that holds everything
-NOTE: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": LARGE, "color": "firebrick"}
-BELOW = 0.28 + LARGE / 72  # inches from the axes to their legend, past the label of x
-STYLES: dict[str, dict[str, Any]] = {
-    "solid": {"linewidth": 1.8},
-    "dashed": {"linewidth": 1.1, "linestyle": "--"},
-    "dotted": {"linewidth": 1.1, "linestyle": ":"},
-    "thin": {"linewidth": 0.6, "color": "silver"},
-    "mean": {"linewidth": 2.6, "color": "black"},
-    "mark": {"linestyle": "none", "marker": "o", "markersize": 7, "markeredgecolor": "black", "zorder": 3},
-}
+SIDE = 3.0  # inches of a panel
 
 
 class NotebookFigure(Figure):
@@ -101,7 +90,7 @@ def panels(shown: Sequence[Panel], title: str = "") -> Figure:
     """Draw panels with their legends in one row."""
     figure, first = _canvas(SIDE, SIDE)
     others = [figure.add_axes((0, 0, 1, 1), label=str(place)) for place in range(1, len(shown))]
-    drawn = [_panel(axes, panel) for axes, panel in zip([first, *others], shown, strict=True)]
+    drawn = [panel_axes.drawn(axes, panel) for axes, panel in zip([first, *others], shown, strict=True)]
     if title:
         drawn[0].set_title(f"{shortened(title, TITLE)}\n{shown[0].title}", fontsize=LARGE, loc="left", parse_math=False)
     return _framed(figure, drawn, columns=len(drawn))
@@ -117,7 +106,7 @@ def matrix_and_panels(
     else:
         label_counts_on(first, matrix, names, title, note)
     others = [figure.add_axes((0, 0, 1, 1), label=str(place)) for place in range(len(shown))]
-    drawn = [first, *(_panel(axes, panel) for axes, panel in zip(others, shown, strict=True))]
+    drawn = [first, *(panel_axes.drawn(axes, panel) for axes, panel in zip(others, shown, strict=True))]
     return _framed(figure, drawn, columns=len(drawn))
 
 
@@ -239,82 +228,3 @@ def _framed(figure: Figure, drawn: Sequence[Axes], columns: int = 1) -> Figure:
 
 
 # ---- panels
-
-
-def panel_on(axes: Axes, panel: Panel) -> Axes:
-    """Draw a panel on axes of any figure, with its legend below them, or inside if nothing makes room there."""
-    return _panel(axes, panel, is_below=_has_room(axes))
-
-
-def _has_room(axes: Axes) -> bool:
-    """Whether the figure's layout makes room below the axes; a figure without a layout gets the constrained one."""
-    if axes.get_subplotspec() is None:  # placed by hand: no layout moves them
-        return False
-    figure = axes.figure.figure  # the whole one, not a subfigure
-    if figure.get_layout_engine() is None:
-        figure.set_layout_engine("constrained")
-    return not isinstance(figure.get_layout_engine(), PlaceHolderLayoutEngine)
-
-
-def _panel(axes: Axes, panel: Panel, is_below: bool = True) -> Axes:
-    artists = [(_draw(axes, line), line.label) for line in panel.placed]
-    axes.set_title(panel.title, fontsize=LARGE, loc="left")
-    axes.set_xlabel(panel.x_label, fontsize=LARGE)
-    axes.set_ylabel(panel.y_label, fontsize=LARGE)
-    if panel.scale:
-        axes.set(xscale=panel.scale)
-    else:
-        axes.set(xticks=TICKS, yticks=TICKS, xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
-    axes.tick_params(labelsize=MEDIUM)
-    axes.grid(alpha=0.3)
-    axes.text(0.5, 0.5, panel.note, transform=axes.transAxes, bbox={"facecolor": "white", "edgecolor": "none"}, **NOTE)
-    if panel.right is not None:
-        _add_right(axes, panel.right)
-    _legend(axes, [each for each in artists if each[1]], panel.heading, is_below)
-    return axes
-
-
-def _add_right(axes: Axes, right: RightAxis) -> None:
-    """Add an axis on the right, in the colour of the lines that it measures."""
-    colour = f"C{right.number}"
-    added = axes.secondary_yaxis("right", functions=(right.values, right.heights))
-    added.set_yticks(right.values(TICKS), right.ticks)
-    added.tick_params(labelsize=MEDIUM, colors=colour)
-    added.set_ylabel(right.label, fontsize=LARGE, color=colour)
-
-
-def _legend(axes: Axes, artists: Sequence[tuple[Any, str]], heading: str, is_below: bool) -> None:
-    """Put the legend below the axes, away from the curves; names are text, not mathematics."""
-    handles, labels = [artist for artist, _ in artists], [label for _, label in artists]
-    numbers = [*map(str, range(len(labels)))]  # some versions drop names that begin with an underscore
-    place: dict[str, Any] = {"loc": "best", "framealpha": 0.6}
-    if is_below:
-        corner = axes.transAxes + ScaledTranslation(0, -BELOW, axes.figure.dpi_scale_trans)
-        place = {"loc": "upper left", "bbox_to_anchor": (-0.02, 0), "bbox_transform": corner, "borderaxespad": 0.0}
-    legend = axes.legend(
-        handles,
-        numbers,
-        title=heading,
-        alignment="left",
-        fontsize=MEDIUM,
-        title_fontsize=MEDIUM,
-        frameon=not is_below,
-        **place,
-    )
-    for text, label in zip(legend.get_texts(), labels, strict=True):
-        text.set(parse_math=False, text=label)
-
-
-def _draw(axes: Axes, line: Line) -> Any:
-    x, y = np.asarray(line.x), np.asarray(line.y)
-    if line.kind == "band":
-        return axes.axvspan(x[0], x[-1], color="silver", alpha=0.5, linewidth=0)
-    if line.kind == "bars":
-        return axes.bar(x, y, width=0.9 / len(x), color="lightsteelblue")
-    style = {"color": "grey" if line.number is None else f"C{line.number}"} | STYLES[line.kind]
-    if line.sizes is not None:
-        axes.scatter(x, y, POINT + LARGEST * np.asarray(line.sizes), style["color"])
-    if line.ends is not None:
-        low, high = (np.asarray(end) for end in line.ends)
-        axes.vlines(x, low, high, color=style["color"], linewidth=1.2, alpha=0.7)
-    return axes.plot(x, y, **style)[0]

@@ -44,11 +44,11 @@ LAYERS = {
 ALLOWED = {("registry", "errors")}
 
 # What a package is called where it is imported, the parts that may, and in how many files.
-# matplotlib: one file makes figures, one draws pixels.
+# matplotlib: one file makes figures, one draws on axes, one draws pixels.
 TENSORBOARD = ("tensorboard", "tensorboardX", "torch.utils.tensorboard")
 LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
 HEAVY = {
-    "matplotlib": (("matplotlib",), {"sinks"}, 2),
+    "matplotlib": (("matplotlib",), {"sinks"}, 3),
     "tensorboard": (TENSORBOARD, {"sinks"}, 1),
     "rich": (("rich",), {"sinks"}, None),
     "lightning": (LIGHTNING, {"trainer", "modules", "data", "cli"}, None),
