@@ -64,6 +64,10 @@ def rows_of(path: Path) -> list[list[str]]:
 
 def _separated(path: Path, name: str) -> Columns:
     head, *rows = rows_of(path) or [[]]
+    if len(head) == 1 and any(mark in head[0] for mark in ";|\t"):
+        raise InputError(
+            f"{path}: expected values between commas, in a .tsv file between tabs, got the line {head[0]!r}."
+        )
     if not rows or any(len(row) != len(head) for row in rows):
         raise InputError(f"{path}: expected a line of names and rows of as many values.")
     columns = {each.strip(): [row[place].strip() for row in rows] for place, each in enumerate(head)}

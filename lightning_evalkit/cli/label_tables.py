@@ -120,7 +120,7 @@ def _without_names(rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
     if len(rows) == len(rows[0]) + 1 or corner or not all(map(_is_count, rows[0][1:])):
         names, *rows = rows
     if rows and len(rows[0]) == len(rows) + 1:
-        names = names[-len(rows) :] or [row[0] for row in rows]
+        names = _of_both([row[0] for row in rows], names[-len(rows) :])
         rows = [row[1:] for row in rows]
     if names and not corner and all(map(_is_count, names)) and names != [*map(str, range(len(names)))]:
         raise InputError(
@@ -128,6 +128,19 @@ def _without_names(rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
             "read as names of classes if they are 0, 1, ..., or if the first cell is empty or a word."
         )
     return names, rows
+
+
+def _of_both(targets: list[str], predicted: list[str]) -> list[str]:
+    """The names before the rows and over the columns: the same, or on one side 0, 1, ... or nothing."""
+    numbers = [*map(str, range(len(targets)))]
+    if predicted in ([], targets) or (predicted == numbers and not {*targets} & {*numbers}):
+        return targets
+    if targets == numbers and not {*predicted} & {*numbers}:
+        return predicted
+    raise InputError(
+        "expected the same names in the same order before the rows and over the columns, got "
+        f"{','.join(targets)} and {','.join(predicted)}."
+    )
 
 
 def _is_count(cell: str) -> bool:
@@ -142,7 +155,7 @@ def read_labels(chosen: Namespace) -> Counts | Classes:
     path = Path(chosen.labels)
     columns = columns_of(path, chosen.prediction)
     if chosen.targets is not None:
-        columns = _beside(path, columns, Path(chosen.targets), chosen.target)
+        columns = _beside(path, columns, Path(chosen.targets), chosen)
     several = [name.removeprefix(f"{chosen.target}_") for name in columns if name.startswith(f"{chosen.target}_")]
     if chosen.target not in columns and len(several) > 1:
         return _several(path, columns, several, chosen)
@@ -152,12 +165,20 @@ def read_labels(chosen: Namespace) -> Counts | Classes:
     return _one(path, preds, target, chosen)
 
 
-def _beside(path: Path, columns: Columns, other: Path, name: str) -> Columns:
+def _beside(path: Path, columns: Columns, other: Path, chosen: Namespace) -> Columns:
     """Join the columns of two files whose rows are the same samples."""
-    targets = columns_of(other, name)
+    targets = columns_of(other, chosen.target)
     sizes = [len(next(iter(each.values()))) for each in (columns, targets)]
     if sizes[0] != sizes[1]:
         raise InputError(f"expected as many rows, got {sizes[0]:,} in {path} and {sizes[1]:,} in {other}.")
+    for both in sorted({*columns} & {*targets}):
+        pairs = enumerate(zip(columns[both], targets[both], strict=True), 1)
+        row = next((row for row, (one, another) in pairs if one != another), None)
+        if row is not None and both not in (chosen.target, chosen.prediction):
+            raise InputError(
+                f"expected the same samples in the same order, but in row {row} {path} has {both} "
+                f"{columns[both][row - 1]!r} and {other} {targets[both][row - 1]!r}: sort both files by {both}."
+            )
     return {**columns, **targets}
 
 

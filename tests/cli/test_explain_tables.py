@@ -54,6 +54,9 @@ FORMS = {
     "with a corner": "target,cat,dog,cow\ncat,5,1,0\ndog,0,4,2\ncow,1,0,7\n",
     "names that are numbers": ",7,8,9\n7,5,1,0\n8,0,4,2\n9,1,0,7\n",
     "a crosstab": "row_0,7,8,9\n7,5,1,0\n8,0,4,2\n9,1,0,7\n",
+    "numbers over names": ",0,1,2\ncat,5,1,0\ndog,0,4,2\ncow,1,0,7\n",
+    "names over numbers": ",cat,dog,cow\n0,5,1,0\n1,0,4,2\n2,1,0,7\n",
+    "numbers on both": ",0,1,2\n0,5,1,0\n1,0,4,2\n2,1,0,7\n",
     "a line that counts": "0,1,2\n5,1,0\n0,4,2\n1,0,7\n",
 }
 
@@ -65,10 +68,40 @@ def test_a_matrix_of_several_classes(capsys: Capture, form: str):
     finding = found(capsys, "--matrix=m.csv")
     assert finding["code"] == "micro-is-accuracy"
     assert finding["evidence"]["values"]["accuracy"] == pytest.approx(sklearn.accuracy_score(target, preds))
-    first = {"cells": "0", "a line that counts": "0", "names that are numbers": "7", "a crosstab": "7"}.get(form, "cat")
+    first = {
+        "cells": "0",
+        "a line that counts": "0",
+        "numbers on both": "0",
+        "names that are numbers": "7",
+        "a crosstab": "7",
+    }.get(form, "cat")
     values = found(capsys, "--matrix=m.csv", f"--first=recall/{first}", "--second=f1/macro")["evidence"]["values"]
     assert values[f"recall/{first}"] == pytest.approx(sklearn.recall_score(target, preds, average=None)[0])
     assert values["f1/macro"] == pytest.approx(sklearn.f1_score(target, preds, average="macro"))
+
+
+def test_rows_in_another_order_than_columns_are_refused(capsys: Capture):
+    Path("m.csv").write_text(",cat,dog,cow\ndog,0,4,2\ncat,5,1,0\ncow,1,0,7\n")
+    assert "the same names in the same order before the rows and over the columns, got dog,cat,cow and cat" in told(
+        capsys, "--matrix=m.csv"
+    )
+
+
+def test_samples_of_two_files_in_another_order_are_refused(capsys: Capture):
+    Path("p.csv").write_text("id,label\n1,a\n2,b\n3,b\n")
+    Path("t.csv").write_text("id,target\n3,c\n2,b\n1,a\n")
+    said = told(capsys, "--labels=p.csv", "--targets=t.csv")
+    assert "in row 1 p.csv has id '1' and t.csv '3': sort both files by id" in said
+    Path("t.csv").write_text("id,target\n1,a\n2,b\n3,c\n")
+    values = found(capsys, "--labels=p.csv", "--targets=t.csv", "--first=accuracy")["evidence"]["values"]
+    assert values == {"accuracy": pytest.approx(2 / 3)}
+
+
+def test_another_separator_is_told(capsys: Capture):
+    Path("l.csv").write_text("target;label\n1;0\n0;0\n")
+    assert "l.csv: expected values between commas, in a .tsv file between tabs, got the line 'target;label'." in told(
+        capsys, "--labels=l.csv"
+    )
 
 
 def test_one_number_alone_is_told(capsys: Capture):
