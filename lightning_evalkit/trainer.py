@@ -249,6 +249,11 @@ def failed_while_loading(traceback_files: Collection[tuple[str, str]]) -> bool:
     return any(file.endswith("checkpoint_connector.py") and function in RESTORING for file, function in traceback_files)
 
 
+def is_of_trainer(handler: object) -> bool:
+    """Whether a handler of a signal is Lightning's own, which it takes away when a run has ended."""
+    return isinstance(handler, classes("trainer.connectors.signal_connector", "_HandlersCompose"))
+
+
 # ---- several processes
 
 ALONE: dict[str, Callable[..., Any]] = {

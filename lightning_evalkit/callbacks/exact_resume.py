@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from torchmetrics.utilities import rank_zero_warn
@@ -17,6 +18,7 @@ from lightning_evalkit.trainer import (
     end_epoch,
     forget_restart,
     is_mid_epoch,
+    is_of_trainer,
     loader_states,
     put_validation_next,
     restart_validation,
@@ -28,6 +30,9 @@ from lightning_evalkit.trainer import (
 
 if TYPE_CHECKING:
     from lightning_evalkit.trainer import LightningModule, Trainer
+
+GRACE = 30.0
+"""Seconds for saving where another process has failed; torchrun kills after as many."""
 
 
 class ExactResume(Callback):
@@ -121,20 +126,28 @@ class ExactResume(Callback):
         if trainer.world_size == 1:
             return
         if can_save_alone(trainer):
-            _ignore_sigterm()
+            _survive_sigterm()
             save_alone(trainer, True)
         else:
             for each in trainer.checkpoint_callbacks:
                 vars(each)["save_on_exception"] = False
 
 
-def _ignore_sigterm() -> None:
-    """Let a launcher that sees the other process fail not disturb the saving; Lightning restores its handlers after it.
+def _survive_sigterm() -> None:
+    """Let SIGTERM, from a launcher that has seen another process fail, not disturb the saving.
 
-    Lightning's handler tells the other processes first, and raises where one of them is gone.
+    Lightning's handler would tell the other processes first, and hang or raise where one of them is gone. Lightning
+    restores the handlers that were there before its own after the saving.
     """
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    handler = signal.getsignal(signal.SIGTERM)
+    until = monotonic() + GRACE
+
+    def put_off(number: int, frame: Any) -> None:
+        if monotonic() > until and callable(handler):
+            handler(number, frame)
+
+    if is_of_trainer(handler) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, put_off)
 
 
 def _described(loader: Any) -> str:
