@@ -18,7 +18,7 @@ from lightning_evalkit.intervals import auroc_interval, share_interval
 from lightning_evalkit.sinks.panels import Line, Panel, RightAxis, shortened
 from lightning_evalkit.statistics import curves, ratio
 from lightning_evalkit.statistics.score_statistics import calibration_error
-from lightning_evalkit.statistics.thresholds import best_threshold
+from lightning_evalkit.statistics.thresholds import best_threshold, mean_cost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,8 +36,8 @@ PLACES = torch.linspace(0, 1, 501, dtype=torch.float64)
 ENDS = (0.0, 1.0)
 SEEN = 0.001
 """From this width on, the legend shows the uncertainty of bins."""
-ENOUGH = 20
-"""The fewest samples of a reliability bin; bins with fewer are merged."""
+ENOUGH, SHARE = 20, 0.01
+"""The fewest samples of a reliability bin, or the least share of all weights; bins with less are merged."""
 ROUND = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0)
 """The steps of an axis, in powers of ten."""
 
@@ -106,13 +106,12 @@ def _with_cost(
     panel: Panel, snapshot: ScoreSnapshot, counts: Counts, cuts: Tensor, costs: Mapping[str, float]
 ) -> Panel:
     """Add the mean cost and its minimum, on an axis of its own."""
-    mean = sum(cost * getattr(counts, cell)[0] for cell, cost in costs.items()) / counts.total[0]
     least = best_threshold(snapshot.scores, costs=costs)
-    said = f"least cost {float(least.value[0]):.4g} at {least.thresholds[0].shown(4)}"
-    lines = [
-        Line(cuts, mean, "mean cost (right axis)", "solid", 3, right=True),
-        Line(least.threshold[:1], least.value[:1], said, "mark", 3, right=True),
-    ]
+    mean = mean_cost(counts, costs)[0]
+    lines = [Line(cuts, mean, "mean cost (right axis)", "solid", 3, right=True)]
+    if not least.value[0].isnan():  # as where all samples are of one class
+        said = f"least cost {float(least.value[0]):.4g} at {least.thresholds[0].shown(4)}"
+        lines.append(Line(least.threshold[:1], least.value[:1], said, "mark", 3, right=True))
     axis = RightAxis("mean cost", *_round_ends(float(mean.min()), float(mean.max())), number=3)
     return panel._replace(lines=[*panel.lines, *lines], right=axis)
 
@@ -246,7 +245,8 @@ def _reliabilities(snapshot: ScoreSnapshot, errors: Tensor) -> list[Line]:
 
 def _bins(snapshot: ScoreSnapshot, place: int, label: str, number: int | None = None) -> Line:
     """The bins that hold samples; neighbours are merged until they hold enough."""
-    weights, confidences, hits = _merged(*(part[place] for part in snapshot.sums[3:]))
+    sums = [part[place] for part in snapshot.sums[3:]]
+    weights, confidences, hits = _merged(SHARE * float(sums[0].sum()) if snapshot.weighted else ENOUGH, *sums)
     ends = None
     if not snapshot.weighted and len(snapshot.sums.weights) <= FEW:
         pairs = zip(hits.round().int().tolist(), weights.round().int().tolist(), strict=True)
@@ -255,11 +255,11 @@ def _bins(snapshot: ScoreSnapshot, place: int, label: str, number: int | None = 
     return Line(confidences / weights, hits / weights, label, "solid", number, weights / weights.sum(), ends)
 
 
-def _merged(weights: Tensor, *sums: Tensor) -> list[Tensor]:
-    """Sums of bins with at least ``ENOUGH`` samples; the last takes the rest."""
+def _merged(enough: float, weights: Tensor, *sums: Tensor) -> list[Tensor]:
+    """Sums of bins with at least so much weight; the last takes the rest."""
     groups: list[list[int]] = [[]]
     for place in range(len(weights)):
-        if groups[-1] and weights[groups[-1]].sum() >= ENOUGH and weights[place:].sum() >= ENOUGH:
+        if groups[-1] and weights[groups[-1]].sum() >= enough and weights[place:].sum() >= enough:
             groups.append([])
         groups[-1].append(place)
     full = [group for group in groups if weights[group].sum() > 0]

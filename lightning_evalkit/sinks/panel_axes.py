@@ -43,6 +43,8 @@ def _has_room(axes: Axes) -> bool:
         return False
     figure = axes.figure.figure  # the whole one, not a subfigure
     if figure.get_layout_engine() is None:
+        if any(shown.colorbar for each in figure.axes for shown in (*each.images, *each.collections)):
+            return False  # a colour bar cannot move from one layout to another
         figure.set_layout_engine("constrained")
     return not isinstance(figure.get_layout_engine(), PlaceHolderLayoutEngine)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from lightning_evalkit.errors import InputError
+from lightning_evalkit.inputs.numbers import as_number
 from lightning_evalkit.inputs.threshold import Threshold, cut_of
 from lightning_evalkit.statistics.curves import reached
 from lightning_evalkit.statistics.quantity import ratio
@@ -94,5 +96,9 @@ def mean_cost(counts: Counts, costs: Mapping[str, float]) -> Tensor:
     unknown = sorted(set(costs) - {"tp", "fp", "fn", "tn"})
     if unknown or not costs:
         raise InputError(f"expected costs of 'fp', 'fn', 'tp' or 'tn', got {unknown[0] if unknown else 'none'!r}.")
+    for cell, cost in costs.items():
+        number = as_number(cost)
+        if number is None or not math.isfinite(number):
+            raise InputError(f"expected a finite number as the cost of {cell!r}, got {cost!r}.")
     sums = counts.of_any_size()
     return ratio(reduce(add, (cost * getattr(sums, cell) for cell, cost in costs.items())), sums.total).value()

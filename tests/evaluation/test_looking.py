@@ -252,6 +252,17 @@ def test_a_legend_below_one_s_own_axes_lies_within_the_figure(layout: Any):
     assert figure.bbox.y0 <= legend.y0
 
 
+def test_a_figure_with_a_colour_bar_keeps_its_layout_and_the_legend_lies_inside():
+    figure = Figure(figsize=(8, 4))
+    left, right = figure.subplots(1, 2)
+    figure.colorbar(left.imshow(np.eye(3)))
+    plotting.plot_roc(binary(curves=True), right)
+    figure.draw_without_rendering()
+    inside = right.get_legend().get_window_extent()
+    assert figure.get_layout_engine() is None
+    assert right.bbox.x0 <= inside.x0 <= inside.x1 <= right.bbox.x1
+
+
 def test_a_legend_of_axes_that_no_layout_moves_lies_inside_of_them():
     figure = Figure(figsize=(4, 4))
     axes = plotting.plot_roc(binary(curves=True), figure.add_axes((0.15, 0.15, 0.8, 0.8)))

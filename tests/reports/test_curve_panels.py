@@ -11,6 +11,7 @@ from drawn_curves import CLASSES, binary, check_area, classes, evaluation, label
 from sklearn import metrics as sklearn
 from statsmodels.stats.proportion import proportion_confint
 
+from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation.curve_panels import panels, thresholds
 
 if TYPE_CHECKING:
@@ -155,6 +156,39 @@ def test_an_axis_of_costs_holds_0_and_every_cost_in_five_round_steps(costs: dict
     assert [float(tick) for tick in panel.right.ticks] == pytest.approx(np.linspace(low, high, 6))
     cost = placed(panel, line(panel, "mean cost"))
     assert 0 <= cost.min() <= cost.max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("costs", "said"),
+    [
+        ({"fnn": 2}, "expected costs of 'fp', 'fn', 'tp' or 'tn', got 'fnn'"),
+        ({"fp": "1"}, "expected a finite number as the cost of 'fp', got '1'"),
+        ({"fn": float("nan")}, "expected a finite number as the cost of 'fn', got nan"),
+    ],
+)
+def test_costs_that_are_none_are_refused(costs: Any, said: str):
+    with pytest.raises(InputError, match=said):
+        thresholds(updated(evaluation("binary"), *binary()), costs)
+
+
+def test_of_one_class_the_cost_is_drawn_without_a_least_one():
+    scores, y = binary()
+    panel = thresholds(updated(evaluation("binary"), scores[y == 1], y[y == 1]), {"fn": 5})
+    assert line(panel, "mean cost").y.tolist()[0] == 0
+    assert not [each for each in panel.lines if each.label.startswith("least cost")]
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_reliability_bins_do_not_depend_on_the_scale_of_weights(scale: float):
+    scores, y = binary()
+    weights = torch.rand(len(y), generator=torch.Generator().manual_seed(0)) + 0.5
+    bins = []
+    for factor in (1.0, scale):
+        drawn = line(panels(updated(evaluation("binary", weighted=True), scores, y, weights * factor))[3], "bins")
+        bins.append((drawn.x, drawn.y))
+    for one, other in zip(*bins, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert len(bins[0][0]) > 5
 
 
 def test_classes_are_drawn_each_against_the_rest():
