@@ -135,9 +135,10 @@ class Slices(GroupTally):
         shown = _number_that_fits(columns, WIDTH + GAP - _width(groups) - _width(counted))
         headings, *rows = zip(groups, *columns[:shown], counted, strict=True)
         left_out = [name for name, *_ in columns[shown:]]
-        return Table(
-            headings, tuple(rows)
-        ), f"not shown: {first_few(left_out)}; table() has them all" if left_out else ""
+        notes = [f"not shown: {first_few(left_out)}; table() has them all"] if left_out else []
+        if small := sum(0 < size < self.minimum for size in sizes):
+            notes.append(f"{numbered(small, 'group')} of fewer than {self.minimum:,} samples left out")
+        return Table(headings, tuple(rows)), "; ".join(notes)
 
     # ---- asking
 

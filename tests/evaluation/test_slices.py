@@ -392,5 +392,6 @@ def test_of_many_groups_the_first_are_shown_and_other_statistics_where_the_main_
     lines = str(slices).splitlines()
     assert lines[2].split() == ["group", "val/recall", "n"]
     assert lines[3].split() == ["0", "1.0000", "2"]
-    assert len(lines) == 2 + 1 + 20 + 1
-    assert lines[-1].strip() == "… 29 more"
+    assert len(lines) == 2 + 1 + 20 + 1 + 2
+    assert lines[-3].strip() == "… 29 more"
+    assert lines[-1] == "1 group of fewer than 2 samples left out"
