@@ -119,7 +119,9 @@ def _about_option(path: str, option: str, text: str) -> str:
 
 def _expected(inner: str) -> str:
     """The expected types, and the received value."""
-    kinds = re.findall(r"Expected an? <class '(?:[\w.]*\.)?(\w+)'>", inner.replace("<class 'tuple'>", "<class 'list'>"))
+    kinds = re.findall(
+        r"Expected (?:an? )?<class '(?:[\w.]*\.)?(\w+)'>", inner.replace("<class 'tuple'>", "<class 'list'>")
+    )
     words = [f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in kinds if kind != "NoneType"]
     choices = re.findall(r"Expected a typing\.Literal\[([^]]*)\]", inner)
     words += [f"one of {', '.join(choices)}"] if choices else []

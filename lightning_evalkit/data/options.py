@@ -38,8 +38,19 @@ def option(**chosen: Any) -> str:
 
 def _as_yaml(value: Any) -> str:
     """A value as the command line reads it; a text alone needs no quotes of YAML."""
-    if isinstance(value, list):
-        import yaml  # type: ignore[import-untyped]
+    import yaml  # type: ignore[import-untyped]
 
-        return str(yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True)).strip()
+    if isinstance(value, list) or (isinstance(value, str) and _is_no_scalar(value)):
+        written = str(yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True))
+        return written.removesuffix("...\n").strip()
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_no_scalar(text: str) -> bool:
+    """Whether YAML reads a text as nothing, a list or a mapping."""
+    import yaml
+
+    try:
+        return not isinstance(yaml.safe_load(text), (str, int, float, bool))
+    except yaml.YAMLError:
+        return True

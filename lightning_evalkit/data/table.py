@@ -40,6 +40,13 @@ def opened(path: str, separator: str = ",") -> Table:
     return ParquetTable(path) if suffix.lower() == ".parquet" else CsvTable(path, separator)
 
 
+def separator_in(header: str, otherwise: str = "") -> str:
+    """Ask for the separator that seems to be in the line of names, or else for another; nothing without either."""
+    mark = next((mark for mark in (";", "\t", "|", ",") if mark in header), otherwise)
+    said = option(separator="tab" if mark == "\t" else mark)
+    return f" Are its values separated by something else? {said} says so." if mark else ""
+
+
 class Table:
     """The columns of a file by name. A final class knows its format: names, columns, and the words for rows."""
 
@@ -154,13 +161,22 @@ class Table:
 
     def refuse_decimal_commas(self, name: str) -> None:
         """Refuse a column of texts that are numbers, some with a decimal comma."""
-        texts = self.columns.column(name).cast(self.arrow.string())
+        column = self.columns.column(name)
+        if not self._holds_text(column.type):
+            return
+        texts = column.cast(self.arrow.string())
         comma = first_comma(texts.unique().drop_null().to_pylist())
         if comma is not None:
             raise self.wrong(name, self.compute.index(texts, comma).as_py(), self._with_point(name))
 
+    def _holds_text(self, kind: Any) -> bool:
+        types = self.arrow.types
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        return bool(types.is_string(kind) or types.is_large_string(kind))
+
     def _with_point(self, name: str) -> str:
-        return f"a number with a decimal point ({conversion(self.path, name, self.separator)})"
+        values = self.columns.column(name).unique().to_pylist()
+        return f"a number with a decimal point ({conversion(self.path, name, values, self.separator)})"
 
     def _numeric_types(self) -> tuple[Any, Any]:
         return self.arrow.float64(), self.arrow.bool_()
@@ -201,16 +217,10 @@ class Table:
     def _refuse_unknown_names(self, wanted: Sequence[str]) -> None:
         known = set(self.names)
         for name in (name for name in wanted if name not in known):
-            hint = self._other_separator() if len(known) == 1 else ""
+            hint = separator_in(self.names[0], ";") if len(known) == 1 else ""
             raise InputError(
                 f"{self.path}: expected a column {name!r}, but there is none: {nearest(name, known)}{hint}"
             )
-
-    def _other_separator(self) -> str:
-        """Ask for the separator of a file that seems to have only one column."""
-        found = next((mark for mark in (";", "\t", "|", ",") if mark in self.names[0]), ";")
-        said = option(separator="tab" if found == "\t" else found)
-        return f" Are its values separated by something else? {said} says so."
 
 
 class CsvTable(Table):
@@ -247,11 +257,13 @@ class CsvTable(Table):
         """The error: usually a line with too few or too many values, or text in another encoding."""
         if isinstance(wrong, UnicodeDecodeError) or "UTF8" in str(wrong):
             refuse_other_encodings(self.file, self.path)
-        width = None
+        width, header = None, ""
         for line, values in self._lines():
-            width = width or len(values)
+            if width is None:
+                width, header = len(values), " ".join(values)
             if len(values) != width:
-                return InputError(f"{self.path}, line {line}: expected {width} values, got {len(values)}.")
+                of = "a value" if width == 1 else f"{width} values"
+                return InputError(f"{self.path}, line {line}: expected {of}, got {len(values)}.{separator_in(header)}")
         return (
             super().unreadable(wrong) if width else InputError(f"{self.path}: expected a line of names, got nothing.")
         )

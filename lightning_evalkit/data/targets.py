@@ -104,6 +104,7 @@ def _label(table: Table, column: str) -> Tensor:
 def _classes(table: Table, column: str) -> tuple[Tensor, list[Class]]:
     """The number of each row's class, and the classes in order."""
     codes, written = table.values(column)
+    table.refuse_decimal_commas(column)
     found = [Class(meaning, _word(value)) for meaning, value in zip(_understood(written), written, strict=True)]
     for place, each in enumerate(found):
         if not _is_class(each.meaning):

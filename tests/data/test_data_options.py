@@ -52,6 +52,9 @@ def test_options_of_one_value():
         assert option(missing="drop") == "--data.missing drop"
         assert option(positive=True) == "--data.positive true"
         assert option(separator=";") == "--data.separator ';'"
+        for word in ("a: b", "[a]", "null", "~", "yes", "1"):
+            _, value = shlex.split(option(positive=word))
+            assert yaml.safe_load(value) == (word if word not in ("yes", "1") else yaml.safe_load(word))
 
 
 @pytest.mark.filterwarnings("ignore::lightning_evalkit.errors.UndefinedWarning")
@@ -82,6 +85,27 @@ def test_a_name_in_place_of_a_list_is_told_how_to_write_the_list(text: Text, cap
     words = ["--model=BinaryClassifier", "--data=TabularDataModule", f"--data.path={path}", "--data.target=y"]
     assert main(["fit", *words, "--data.exclude", "text"]) == 2
     assert "expected a list, got text: write '[text]'." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["exclude", "features"])
+def test_lists_that_are_optional_are_told_likewise(text: Text, capsys: pytest.CaptureFixture[str], option: str):
+    words = ["--model=BinaryClassifier", "--data=TabularDataModule", f"--data.path={text(ROWS)}", "--data.target=y"]
+    assert main(["fit", *words, f"--data.{option}", "text"]) == 2
+    assert capsys.readouterr().err == f"evalkit fit: data.{option}: expected a list, got text: write '[text]'.\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("MulticlassDataModule", "num_classes=5: --model MulticlassClassifier"),
+        ("MultilabelDataModule", "num_labels=5: --model MultilabelClassifier"),
+    ],
+)
+def test_data_of_several_classes_or_labels_are_refused_before_a_binary_training(
+    capsys: pytest.CaptureFixture[str], data: str, said: str
+):
+    assert main(["fit", "--model=BinaryClassifier", f"--data={data}"]) == 2
+    assert f"BinaryClassifier takes one target of 0 or 1 per sample, but {data} has {said}." in capsys.readouterr().err
 
 
 # ---- separators and decimal commas
@@ -127,6 +151,34 @@ def test_decimal_commas_are_told_and_what_the_error_says_converts_them(
     assert sorted(torch.cat([split[0] for split in data.ready])[:, 0].tolist()) == [
         number + (0.5 if number > 3 else 0) for number in range(30)
     ]
+
+
+@pytest.mark.parametrize(
+    "texts", [["0,5", "1,5", "?"], [",05", "1,5e3"], ["1.200,5", "3,25"], ["−0,5 %", "1,5 %"], ["1'200,5", "0,5", "-"]]
+)
+def test_numbers_with_commas_are_never_categories(text: Text, texts: list[str]):
+    path = text("x;y\n" + "".join(f"{texts[number % len(texts)]};{number % 2}\n" for number in range(60)))
+    said = message(path, separator=";", categorical="auto")
+    assert "expected a number with a decimal point" in said
+    assert ("thousands='.'" in said) == ("1.200,5" in texts)
+    with pytest.raises(InputError, match="expected a number with a decimal point"):
+        TabularDataModule(text(f"y;x\n{path.read_text().partition(chr(10))[2]}"), "y", separator=";").setup("fit")
+
+
+def test_a_comma_between_thousands_is_told_apart(text: Text):
+    path = text("x;y\n" + "".join(f"{number},000;{number % 2}\n" for number in range(1, 31)))
+    assert "if it separates thousands, leave it out" in message(path, separator=";")
+
+
+def test_decimal_commas_split_by_the_separator_are_told_as_such(text: Text):
+    said = message(text("a;b;y\n84,4;75,8;0\n70,1;60,2;1\n"))
+    assert "line 2: expected a value, got 3. Are its values separated by something else? separator=';' says so." in said
+
+
+def test_bytes_are_categories_as_they_are(tmp_path: Path):
+    frame = pandas.DataFrame({"x": [b"\xff", b"\xfe"] * 30, "y": [0, 1, 1] * 20})
+    frame.to_parquet(tmp_path / "bytes.parquet", index=False)
+    assert len(TabularDataModule(tmp_path / "bytes.parquet", "y", categorical="auto").ready.train[0].T) == 2
 
 
 def test_texts_with_commas_are_no_numbers(text: Text):
