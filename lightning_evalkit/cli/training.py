@@ -28,6 +28,7 @@ from lightning_evalkit.cli.progress_bar import progress_bars
 from lightning_evalkit.cli.run_folders import configuration_of, removed_after_failure, with_short_run_names
 from lightning_evalkit.cli.stopping import EndInTime, end_if_asked, interruptible
 from lightning_evalkit.data.options import on_command_line
+from lightning_evalkit.modules import BinaryClassifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -128,6 +129,20 @@ class EvalkitCLI(LightningCLI):
         """Turn a constructor's refusal into one line."""
         with _readable(ValueError):
             super().instantiate_classes()
+        self._refuse_other_targets()
+
+    def _refuse_other_targets(self) -> None:
+        """Refuse our binary model for data that declare several classes or labels, before the first batch."""
+        for number, most, right in (
+            ("num_classes", 2, "MulticlassClassifier"),
+            ("num_labels", 1, "MultilabelClassifier"),
+        ):
+            declared = getattr(self.datamodule, number, None)
+            if type(self.model) is BinaryClassifier and isinstance(declared, int) and declared > most:
+                raise WrongError(
+                    f"BinaryClassifier takes one target of 0 or 1 per sample, but {type(self.datamodule).__name__} has "
+                    f"{number}={declared}: --model {right}."
+                )
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Drop all configured checkpoint callbacks if ``enable_checkpointing`` is false."""
@@ -143,8 +158,9 @@ class EvalkitCLI(LightningCLI):
         return super()._instantiate_trainer(with_short_run_names(config), [*callbacks, *progress_bars(config)])
 
     def _run_subcommand(self, subcommand: str) -> None:
-        if subcommand in ("validate", "test"):
+        if subcommand in ("validate", "test") or (subcommand == "predict" and not is_overridden("forward", self.model)):
             self._refuse_without_step(subcommand)
+        if subcommand in ("validate", "test"):
             checkpoints.continue_from(self.trainer, self.config[subcommand].ckpt_path)
         with removed_after_failure(self.trainer), checkpoints.rescuing(self.trainer):
             super()._run_subcommand(subcommand)

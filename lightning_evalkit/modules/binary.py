@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lightning_evalkit.errors import InputError
 from lightning_evalkit.evaluation import BinaryEvaluation
@@ -61,21 +61,6 @@ class BinaryClassifier(Classifier):
         self.shift = log(pos_weight or 1.0) if correct_shift else 0.0
         threshold = plain_of(threshold)  # as it is saved, for files that hold plain values
         self.save_hyperparameters(ignore=left_out())
-
-    def setup(self, stage: str) -> None:
-        """Refuse data that declare several classes or labels, before the first batch."""
-        data: Any = getattr(self.trainer, "datamodule", None)
-        for number, most, right in (
-            ("num_classes", 2, "MulticlassClassifier"),
-            ("num_labels", 1, "MultilabelClassifier"),
-        ):
-            declared = getattr(data, number, None)
-            if isinstance(declared, int) and declared > most:
-                raise InputError(
-                    f"BinaryClassifier takes one target of 0 or 1 per sample, but {type(data).__name__} has "
-                    f"{number}={declared}: use {right}."
-                )
-        super().setup(stage)
 
     def arranged(self, logits: Tensor) -> Tensor:
         """One logit per sample."""

@@ -230,6 +230,9 @@ def test_a_command_that_a_module_cannot_do_names_one_that_it_can(here: Path, cap
     assert main(["test", "--run=own", *QUIET]) == 2
     expected = "evalkit test: Validating has no test_step: evalkit validate works here.\n"
     assert capsys.readouterr().err.endswith(expected)
+    assert main(["predict", "--run=own", *QUIET]) == 2
+    expected = "evalkit predict: Validating has no predict_step: evalkit validate works here.\n"
+    assert capsys.readouterr().err.endswith(expected)
     assert main(["compare", "own", "own"]) == 2
     assert "for any other module a checkpoint keeps those of the callback Evaluate" in capsys.readouterr().err
 

@@ -38,7 +38,6 @@ from classifiers import (
 from lightning.pytorch import Trainer
 from torch import Tensor, nn
 
-from lightning_evalkit.data import BalancedDataModule, MulticlassDataModule, MultilabelDataModule
 from lightning_evalkit.errors import InputError, UndefinedWarning
 from lightning_evalkit.modules import BinaryClassifier, MulticlassClassifier
 
@@ -348,21 +347,6 @@ def test_a_network_of_ones_own_may_give_one_logit_in_two_ways(network: Callable[
     running.validate(module, loader(rows), verbose=False)
     assert module(rows[0]).shape == (ROWS,)
     assert values(running, "val")["loss"] == near(case.expected_loss(module, rows))
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (MulticlassDataModule(3, train_size=30), "MulticlassDataModule has num_classes=3: use MulticlassClassifier"),
-        (MultilabelDataModule(2, train_size=30), "MultilabelDataModule has num_labels=2: use MultilabelClassifier"),
-    ],
-    ids=["classes", "labels"],
-)
-def test_data_of_several_classes_or_labels_are_refused_before_a_binary_training(data: Any, said: str) -> None:
-    module = BinaryClassifier(data.num_features)
-    with pytest.raises(InputError, match=said):
-        trainer().fit(module, datamodule=data)
-    trainer().fit(BinaryClassifier(4), datamodule=BalancedDataModule(num_features=4, train_size=30))
 
 
 @pytest.mark.parametrize(
