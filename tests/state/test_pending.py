@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import MetricCollection
 from torchmetrics.wrappers import ClasswiseWrapper, Running
+from versions import compiles, since
 
 from lightning_evalkit import BinaryEvaluation, MulticlassEvaluation, MultilabelEvaluation
 from lightning_evalkit.callbacks.exact_distributed.rollback import rolled_back
@@ -495,6 +496,7 @@ def test_many_small_batches_are_counted_in_one_go() -> None:
 # ---- states that others see
 
 
+@since("torchmetrics", "1.7", "in earlier ones the states of a group are shared only when the collection is asked")
 def test_metrics_of_a_stock_collection_see_every_batch_when_asked_one_by_one() -> None:
     auroc, precision = BinaryAUROC(), BinaryAveragePrecision()
     together = MetricCollection({"auroc": auroc, "precision": precision})
@@ -559,6 +561,7 @@ def test_a_running_window_has_the_batches_of_its_window() -> None:
     assert float(running.compute()) == pytest.approx(2 * 2 / (2 * 2 + 1))
 
 
+@compiles
 @pytest.mark.usefixtures("_no_graph_of_another_test")
 def test_eager_and_compiled_updates_add_up() -> None:
     metric, expected = BinaryEvaluation("logits"), alone(BinaryEvaluation("logits"))
