@@ -44,13 +44,18 @@ def labels_of(path: Path, columns: Columns, name: str, advice: str = "") -> list
     """A column of labels without gaps; 1.0 is the label 1, other fractions are refused as scores."""
     if name not in columns:
         raise InputError(f"{path}: expected a column {name!r}, but there is none: {nearest(name, columns)}{advice}")
-    labels = [WHOLE.sub(r"\1", label) for label in columns[name]]
+    labels = in_short(columns[name])
     if "" in labels:
         raise InputError(f"{path}, column {name!r}, row {labels.index('') + 1}: expected a label, got nothing.")
     if all(map(NUMBER.fullmatch, labels)) and not all(label.lstrip("-").isdigit() for label in labels):
         score = next(label for label in labels if not label.lstrip("-").isdigit())
         raise InputError(f"{path}, column {name!r}: expected predicted labels or targets, got the score {score}.")
     return labels
+
+
+def in_short(column: Sequence[str]) -> list[str]:
+    """A column in which whole numbers have no fraction: 1.0 is 1."""
+    return [WHOLE.sub(r"\1", value) for value in column]
 
 
 def rows_of(path: Path) -> list[list[str]]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
-from lightning_evalkit.cli.label_files import columns_of, labels_of, rows_of
+from lightning_evalkit.cli.label_files import columns_of, in_short, labels_of, rows_of
 from lightning_evalkit.counts import Counts
 from lightning_evalkit.errors import InputError, nearest
 
@@ -42,12 +41,12 @@ class Classes:
     target: Tensor
     names: Sequence[str]
 
-    def evaluation(self, names: Sequence[str] = (), zero_division: float = nan) -> Evaluation:
-        """Count them."""
+    def evaluation(self) -> Evaluation:
+        """Count them, for a diagnosis."""
         from lightning_evalkit.evaluation import MulticlassEvaluation
 
-        options: dict[str, Any] = {"zero_division": zero_division, "confusion_matrix": len(self.names) <= MATRIX}
-        evaluation = MulticlassEvaluation("labels", len(self.names), self.names, **options)
+        kept = len(self.names) <= MATRIX
+        evaluation = MulticlassEvaluation("labels", len(self.names), self.names, confusion_matrix=kept)
         evaluation.update(self.preds, self.target)
         return evaluation
 
@@ -66,14 +65,11 @@ class Classes:
 class Labels(Classes):
     """Predictions and targets of several labels."""
 
-    def evaluation(self, names: Sequence[str] = (), zero_division: float = nan) -> Evaluation:
-        """Count them, with the requested numbers."""
+    def evaluation(self) -> Evaluation:
+        """Count them, for a diagnosis."""
         from lightning_evalkit.evaluation import MultilabelEvaluation
-        from lightning_evalkit.evaluation.label_counter import DEFAULT
 
-        wanted = [*dict.fromkeys((*DEFAULT, *names))]
-        options: dict[str, Any] = {"statistics": wanted, "zero_division": zero_division, "buckets": BUCKETS}
-        evaluation = MultilabelEvaluation("labels", len(self.names), self.names, **options)
+        evaluation = MultilabelEvaluation("labels", len(self.names), self.names, buckets=BUCKETS)
         evaluation.update(self.preds, self.target, sample=torch.arange(len(self.target)))
         return evaluation
 
@@ -171,15 +167,26 @@ def _beside(path: Path, columns: Columns, other: Path, chosen: Namespace) -> Col
     sizes = [len(next(iter(each.values()))) for each in (columns, targets)]
     if sizes[0] != sizes[1]:
         raise InputError(f"expected as many rows, got {sizes[0]:,} in {path} and {sizes[1]:,} in {other}.")
-    for both in sorted({*columns} & {*targets}):
-        pairs = enumerate(zip(columns[both], targets[both], strict=True), 1)
-        row = next((row for row, (one, another) in pairs if one != another), None)
-        if row is not None and both not in (chosen.target, chosen.prediction):
-            raise InputError(
-                f"expected the same samples in the same order, but in row {row} {path} has {both} "
-                f"{columns[both][row - 1]!r} and {other} {targets[both][row - 1]!r}: sort both files by {both}."
-            )
-    return {**columns, **targets}
+    _refuse_other_samples(path, columns, other, targets, (chosen.target, chosen.prediction))
+    wanted = {name: column for name, column in targets.items() if _is_of(name, (chosen.target,))}
+    return {**targets, **columns, **wanted}
+
+
+def _refuse_other_samples(path: Path, columns: Columns, other: Path, targets: Columns, own: Sequence[str]) -> None:
+    """Refuse rows that differ in a column which both files have, such as an id."""
+    for both in sorted(name for name in {*columns} & {*targets} if not _is_of(name, own)):
+        pairs = enumerate(zip(in_short(columns[both]), in_short(targets[both]), strict=True), 1)
+        for row, (one, another) in pairs:
+            if one != another:
+                raise InputError(
+                    f"expected the same samples in the same order, but in row {row} {path} has {both} {one!r} "
+                    f"and {other} {another!r}: sort both files by {both}."
+                )
+
+
+def _is_of(name: str, kinds: Sequence[str]) -> bool:
+    """Whether a column is one of these, or one of its labels."""
+    return any(name == kind or name.startswith(f"{kind}_") for kind in kinds)
 
 
 def _several(path: Path, columns: Columns, names: list[str], chosen: Namespace) -> Labels:

@@ -92,7 +92,7 @@ def test_samples_of_two_files_in_another_order_are_refused(capsys: Capture):
     Path("t.csv").write_text("id,target\n3,c\n2,b\n1,a\n")
     said = told(capsys, "--labels=p.csv", "--targets=t.csv")
     assert "in row 1 p.csv has id '1' and t.csv '3': sort both files by id" in said
-    Path("t.csv").write_text("id,target\n1,a\n2,b\n3,c\n")
+    Path("t.csv").write_text("id,target,label\n1.0,a,c\n2.0,b,c\n3.0,c,c\n")  # labels of another model
     values = found(capsys, "--labels=p.csv", "--targets=t.csv", "--first=accuracy")["evidence"]["values"]
     assert values == {"accuracy": pytest.approx(2 / 3)}
 
@@ -294,5 +294,9 @@ def test_what_is_counted_once_is_explained_like_an_evaluation(
     torch.manual_seed(len(names))
     shape, most, places = ((300,), 4, "0123") if form is Classes else ((300, 3), 2, "012")
     table = form(torch.randint(most, shape), torch.randint(most, shape), [*places])
-    evaluation: Any = table.evaluation(names, zero_division)
+    evaluation: Any = table.evaluation()
+    wanted = [*dict.fromkeys([*evaluation, *names])]
+    evaluation = evaluation.replace(statistics=wanted, zero_division=zero_division)
+    sample = {"sample": torch.arange(300)} if form is Labels else {}
+    evaluation.update(table.preds, table.target, **sample)
     assert table.explained(names, zero_division).to_dict() == evaluation.explain(*names).to_dict()
